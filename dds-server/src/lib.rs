@@ -9,11 +9,12 @@
 //! [`server::serve_connection`].
 //!
 //! Everything that uses sockets is the feature `net`, and the binary is the feature `bin`; both are on by default. [`codec`],
-//! [`logging`] and [`process`] need neither, for programs of one process.
+//! [`logging`], [`process`] and [`records`] need neither, for programs of one process.
 
 pub mod codec;
 pub mod logging;
 pub mod process;
+pub mod records;
 
 #[cfg(feature = "net")]
 pub mod frame;

@@ -159,7 +159,7 @@ pub async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
 ///
 /// | kind | payload | answer |
 /// |---|---|---|
-/// | [`Put`](Kind::Put) | the elements `lo..hi` of `dds` | [`Done`](Kind::Done) when they are stored in snapshot `tag` |
+/// | [`Put`](Kind::Put) | the elements `lo..hi` of `dds`; each behind its length ([`records`](crate::records)), if they are not plain | [`Done`](Kind::Done) when they are stored in snapshot `tag` |
 /// | [`Get`](Kind::Get) | the bytes of an element as a little-endian `u64`, where elements are plain; otherwise none | [`Data`](Kind::Data) with elements `lo..hi` of `dds` in snapshot `tag` |
 /// | [`Drop`](Kind::Drop) | none | [`Done`](Kind::Done) when the snapshots `lo..tag` of `dds` are forgotten |
 /// | [`Ping`](Kind::Ping) | none | [`Pong`](Kind::Pong) |

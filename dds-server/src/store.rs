@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::records;
+
 /// What a part costs besides its bytes, about: so that a million empty parts are counted too.
 const OVERHEAD: u64 = 128;
 
@@ -22,7 +24,7 @@ pub enum Encoding {
         /// The bytes of an element.
         size: u64,
     },
-    /// Elements take what they take: a part is given as it was stored.
+    /// Elements take what they take: each is stored behind its length, and given so ([`records`]).
     Encoded,
 }
 
@@ -79,7 +81,7 @@ pub enum StoreError {
         /// One past its last element.
         other_hi: u64,
     },
-    /// Not all of the range is stored, or not as one part where the encoding needs that.
+    /// Not all of the range is stored.
     #[error("elements {lo}..{hi} of DDS {dds} are not in snapshot {tag}")]
     Missing {
         /// The DDS.
@@ -104,6 +106,16 @@ pub enum StoreError {
         size: u64,
         /// The bytes of the part.
         found: u64,
+    },
+    /// A stored part isn't as many elements behind their lengths.
+    #[error("elements {lo}..{hi} of DDS {dds} are not stored behind their lengths")]
+    Records {
+        /// The DDS.
+        dds: u64,
+        /// The first element of the part.
+        lo: u64,
+        /// One past its last element.
+        hi: u64,
     },
     /// A part that lies in a file can't be read.
     #[error("elements {lo}..{hi} of DDS {dds} can't be read from their file: {why}")]
@@ -209,7 +221,6 @@ struct Spill {
 /// store.put(7, 1, 0, 4, vec![0, 1, 2, 3])?;
 /// let slices = store.get(7, 1, 1, 3, Encoding::Plain { size: 1 })?;
 /// assert_eq!(slices[0].as_ref(), [1, 2]);
-/// assert!(store.get(7, 1, 1, 3, Encoding::Encoded).is_err());
 /// # Ok::<(), stradsap_dds_server::store::StoreError>(())
 /// ```
 #[derive(Debug)]
@@ -333,10 +344,10 @@ impl Store {
 
     /// Elements `lo..hi` of a DDS in the snapshot `tag`, as runs one after the other.
     ///
-    /// Any range of plain elements can be read, also across parts; a range of encoded elements must be a part as it was stored.
+    /// Any range can be read, also across parts. To find an element that is not plain, its part is gone through from the beginning.
     ///
     /// # Errors
-    /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Encoding`].
+    /// [`StoreError::Range`], [`StoreError::Missing`], [`StoreError::Encoding`], [`StoreError::Records`], [`StoreError::File`].
     pub fn get(&self, dds: u64, tag: u64, lo: u64, hi: u64, encoding: Encoding) -> Result<Vec<Slice>, StoreError> {
         if lo >= hi {
             return Err(StoreError::Range { lo, hi });
@@ -344,13 +355,6 @@ impl Store {
         let missing = StoreError::Missing { dds, tag, lo, hi };
         let parts = &self.snapshots.get(&(dds, tag)).ok_or_else(|| missing.clone())?.by_first;
         let unread = |error: io::Error| StoreError::File { dds, lo, hi, why: error.to_string() };
-        let size = match encoding {
-            Encoding::Plain { size } => size,
-            Encoding::Encoded => {
-                let part = parts.get(&lo).filter(|part| part.hi == hi).ok_or(missing)?;
-                return Ok(vec![part.slice(0..part.len).map_err(unread)?]);
-            }
-        };
         let first = parts.range(..=lo).next_back().map_or(lo, |(&first, _)| first);
         let mut slices = Vec::new();
         let mut next = lo;
@@ -358,14 +362,23 @@ impl Store {
             if part_lo > next || part.hi <= next {
                 return Err(missing);
             }
-            let found = part.len as u64;
-            if (part.hi - part_lo).checked_mul(size) != Some(found) {
-                return Err(StoreError::Encoding { dds, lo: part_lo, hi: part.hi, size, found });
-            }
-            // No overflow and within the part's memory: the product above is its length.
-            let end = part.hi.min(hi);
-            let range = ((next - part_lo) * size) as usize..((end - part_lo) * size) as usize;
-            slices.push(part.slice(range).map_err(unread)?);
+            let (found, end) = (part.len as u64, part.hi.min(hi));
+            let (n, own) = (part.hi - part_lo, next - part_lo..end - part_lo);
+            slices.push(match encoding {
+                Encoding::Plain { size } if n.checked_mul(size) != Some(found) => {
+                    return Err(StoreError::Encoding { dds, lo: part_lo, hi: part.hi, size, found });
+                }
+                // No overflow and within the part's memory: the product above is its length.
+                Encoding::Plain { size } => {
+                    part.slice((own.start * size) as usize..(own.end * size) as usize).map_err(unread)?
+                }
+                Encoding::Encoded => {
+                    let all = part.slice(0..part.len).map_err(unread)?;
+                    let cut = records::cut(all.as_ref(), n, own);
+                    let range = cut.ok_or(StoreError::Records { dds, lo: part_lo, hi: part.hi })?;
+                    Slice { range, ..all }
+                }
+            });
             next = end;
         }
         if next == hi { Ok(slices) } else { Err(missing) }

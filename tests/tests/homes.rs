@@ -7,6 +7,8 @@ use crate::seen::Alone;
 
 pub(crate) const ALONE: &[Alone] = &[
     ("workers have no elements between calls", no_elements_between_calls),
+    ("workers have no texts between calls", no_texts_between_calls),
+    ("texts that the driver has made are with the servers", texts_are_given_up),
     ("what is only read stays with workers", what_is_read_stays),
     ("without servers it is refused", refused_without_servers),
 ];
@@ -45,6 +47,44 @@ fn no_elements_between_calls() {
     assert_eq!(same, digest);
     let mebibytes = [here, away].map(|kib| kib >> 10);
     assert!(here >= away + (48 << 10), "{mebibytes:?} MiB with elements at workers and at servers");
+}
+
+/// 64 MiB of 256 texts. (The allocator keeps some of them when they are freed.)
+fn text(i: usize) -> String {
+    format!("{i:0>65535}").repeat(4)
+}
+
+fn no_texts_between_calls() {
+    let run = |homes| {
+        let session = session(homes);
+        let mut texts = session.range(256).map(|i| text(*i)).collect().unwrap();
+        for _ in 0..2 {
+            async_parallel_for!(0..texts.len(), [&mut texts], |i| texts[i].push('.')).unwrap();
+        }
+        let workers = memory_of_workers();
+        (workers, texts.get(77).unwrap(), texts.digest().unwrap())
+    };
+    let (here, one, digest) = run(Homes::Workers);
+    let (away, other, same) = run(Homes::Servers);
+    assert!(one == text(77) + ".." && one == other && same == digest);
+    let mebibytes = [here, away].map(|kib| kib >> 10);
+    assert!(here >= away + (24 << 10), "{mebibytes:?} MiB with texts at workers and at servers");
+}
+
+fn texts_are_given_up() {
+    let session = session(Homes::Servers);
+    let own = std::process::id();
+    let mut texts = DVector::from_vec(&session, (0..256).map(text).collect()).unwrap();
+    let (digest, before) = (texts.digest().unwrap(), memory(own).unwrap().1);
+    let mut lengths = DVector::from_vec(&session, vec![0; 256]).unwrap();
+    async_parallel_for!(0..256, [&texts, &mut lengths], |i| lengths[i] = texts[i].len()).unwrap();
+    let after = memory(own).unwrap().1;
+    assert!(before >= after + (20 << 10), "{before} KiB have become {after}");
+    assert!(lengths.to_vec().unwrap() == vec![4 * 65_535; 256] && texts.get(3).unwrap() == text(3));
+    assert_eq!(texts.digest().unwrap(), digest);
+    texts.set(3, "three".to_string()).unwrap();
+    async_parallel_for!(0..256, [&texts, &mut lengths], |i| lengths[i] = texts[i].len()).unwrap();
+    assert_eq!((lengths.get(3).unwrap(), lengths.get(4).unwrap()), (5, 4 * 65_535));
 }
 
 /// What a call has changed is sent to those that read it, once.

@@ -1,5 +1,6 @@
 //! The store: what was put is got, within its bound.
 
+use stradsap_dds_server::records;
 use stradsap_dds_server::store::*;
 
 fn got(store: &Store, dds: u64, tag: u64, lo: u64, hi: u64, size: u64) -> Result<Vec<u8>, StoreError> {
@@ -29,12 +30,56 @@ fn plain_ranges_are_cut_out_across_parts() {
 }
 
 #[test]
-fn encoded_parts_come_as_they_were_stored() {
-    let mut store = Store::new(1 << 20);
-    store.put(1, 1, 0, 3, b"variable".to_vec()).unwrap();
-    assert_eq!(store.get(1, 1, 0, 3, Encoding::Encoded).unwrap()[0].as_ref(), b"variable");
-    assert!(matches!(store.get(1, 1, 0, 2, Encoding::Encoded), Err(StoreError::Missing { .. })));
-    assert!(matches!(store.get(1, 1, 1, 3, Encoding::Encoded), Err(StoreError::Missing { .. })));
+fn ranges_of_encoded_elements_are_cut_out_across_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let word =
+        |i: u64| if i.is_multiple_of(7) { String::new() } else { "w".repeat(i as usize * 31 % 90) + &i.to_string() };
+    let records = |range: std::ops::Range<u64>| {
+        let mut bytes = Vec::new();
+        range.for_each(|i| records::push(&mut bytes, |out| out.extend_from_slice(word(i).as_bytes())).unwrap());
+        bytes
+    };
+    let (mut here, mut away) = (Store::new(1 << 30), Store::new(1 << 30));
+    away.spill_to(folder.path(), 0);
+    let bounds = [10, 11, 500, 3_000, 3_001, 4_000];
+    for store in [&mut here, &mut away] {
+        for part in bounds.windows(2) {
+            store.put(1, 1, part[0], part[1], records(part[0]..part[1])).unwrap();
+        }
+    }
+    assert!(away.held() < here.held() / 2);
+    for (lo, hi) in [(10, 11), (10, 4_000), (700, 701), (499, 501), (2_999, 3_002), (3_999, 4_000), (10, 500)] {
+        for store in [&here, &away] {
+            let slices = store.get(1, 1, lo, hi, Encoding::Encoded).unwrap();
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.as_ref().iter().copied()).collect();
+            assert_eq!(bytes, records(lo..hi), "{lo}..{hi}");
+            let words: String = (lo..hi).map(word).collect();
+            assert_eq!(records::contents(&bytes, (hi - lo) as usize).unwrap(), words.as_bytes());
+        }
+    }
+    assert!(matches!(here.get(1, 1, 9, 11, Encoding::Encoded), Err(StoreError::Missing { .. })));
+    assert!(matches!(here.get(1, 1, 10, 4_001, Encoding::Encoded), Err(StoreError::Missing { .. })));
+}
+
+/// Whoever wrote them: lengths that say too much, too many or too few of them.
+#[test]
+fn bytes_that_are_no_records_are_refused() {
+    let mut good = Vec::new();
+    ["one", "", "three"].iter().for_each(|word| records::push(&mut good, |out| out.extend(word.bytes())).unwrap());
+    let mut long = good.clone();
+    long[0] = 200;
+    let mut huge = good.clone();
+    huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let cases =
+        [(good.clone(), 2), (good.clone(), 4), (good[..good.len() - 1].to_vec(), 3), (long, 3), (huge, 3), (vec![], 1)];
+    for (bytes, n) in cases {
+        let mut store = Store::new(1 << 20);
+        store.put(1, 1, 0, n, bytes.clone()).unwrap();
+        let read = store.get(1, 1, 0, 1, Encoding::Encoded);
+        assert!(matches!(read, Err(StoreError::Records { lo: 0, .. })), "{bytes:?} {n}");
+        assert_eq!(records::contents(&bytes, n as usize), None);
+    }
+    assert!(records::contents(&[], 0).unwrap().is_empty());
 }
 
 #[test]
@@ -136,8 +181,6 @@ fn parts_lie_in_files_where_there_is_no_memory() {
         for (lo, hi) in [(0, 92_004), (2, 4), (4_000, 30_000), (85_004, 92_004)] {
             assert_eq!(got(&away, 7, tag, lo, hi, 8).unwrap(), got(&here, 7, tag, lo, hi, 8).unwrap());
         }
-        let whole = |store: &Store| store.get(7, tag, 5_003, 25_003, Encoding::Encoded).unwrap()[0].as_ref().to_vec();
-        assert_eq!(whole(&away), whole(&here));
         assert_eq!(away.ranges(7, tag).collect::<Vec<_>>(), here.ranges(7, tag).collect::<Vec<_>>());
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files without names");

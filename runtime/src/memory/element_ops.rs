@@ -49,6 +49,13 @@ pub(crate) struct ElementOps {
     decode_run: unsafe fn(&mut &[u8], *mut u8, usize, &mut usize) -> Result<(), DecodeError>,
 }
 
+impl ElementOps {
+    /// The bytes of an element, if each takes as many.
+    pub(crate) fn plain_size(&self) -> Option<usize> {
+        self.plain.then_some(self.size)
+    }
+}
+
 impl Nameable for ElementOps {
     const KIND: u64 = 1;
 }

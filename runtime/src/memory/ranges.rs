@@ -27,6 +27,22 @@ impl Ranges {
         self.ends.insert(start, end);
     }
 
+    /// Takes out what is in a range, and gives it.
+    pub(crate) fn take(&mut self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let taken = self.segments(range.clone()).into_iter().filter(|&(_, there)| there).map(|(segment, _)| segment);
+        let taken: Vec<Range<usize>> = taken.collect();
+        for Range { start, end } in taken.iter().cloned() {
+            // (The last range that begins at or before it has it.)
+            let Some((&whole, &last)) = self.ends.range(..=start).next_back() else { continue };
+            self.ends.remove(&whole);
+            let rest = [whole..start, end..last];
+            rest.into_iter()
+                .filter(|rest| !rest.is_empty())
+                .for_each(|rest| _ = self.ends.insert(rest.start, rest.end));
+        }
+        taken
+    }
+
     #[cfg(test)]
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.ends.range(..=index).next_back().is_some_and(|(_, &end)| index < end)
@@ -56,6 +72,7 @@ impl Ranges {
         segments
     }
 
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.ends.iter().map(|(&start, &end)| start..end)
     }
@@ -80,6 +97,11 @@ mod tests {
                 ranges.insert(start..end);
                 plain[start..end].fill(true);
             }
+            let start = next(40) as usize;
+            let range = start..start + next(41 - start as u64) as usize;
+            let taken = ranges.take(&range);
+            assert!(taken.iter().flat_map(Clone::clone).eq(range.clone().filter(|&i| plain[i])));
+            plain[range].fill(false);
             (0..40).for_each(|i| assert_eq!(ranges.contains(i), plain[i]));
             let segments = ranges.segments(3..37);
             assert_eq!(segments.iter().map(|(range, _)| range.len()).sum::<usize>(), 34);

@@ -17,6 +17,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
+use stradsap_dds_server::records;
+
 use crate::memory::buffer::RawBuf;
 use crate::memory::decode::DecodeError;
 use crate::memory::element_ops::ElementOps;
@@ -189,6 +191,22 @@ impl Reservation {
         there.then(|| unsafe { self.encode(range, out) })
     }
 
+    /// The first of these elements behind their lengths (see `records`), about this many bytes of them, in place of what `out` holds;
+    /// gives the first that is left. None if an element is too large.
+    ///
+    /// # Safety
+    /// As for `encode`.
+    pub(crate) unsafe fn records(&self, range: Range<usize>, most: usize, out: &mut Vec<u8>) -> Option<usize> {
+        out.clear();
+        let mut at = range.start;
+        while at < range.end && out.len() < most {
+            // SAFETY: the caller's promise.
+            records::push(out, |out| unsafe { self.encode(at..at + 1, out) })?;
+            at += 1;
+        }
+        Some(at)
+    }
+
     /// Puts encoded elements in their places. On an error nothing has changed.
     ///
     /// # Safety
@@ -288,14 +306,14 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives the pages of plain elements back to the system: they read as zeros from now on, or in a file as before.
+    /// Gives the memory of elements back to the system: plain ones read as zeros from now on, or in a file as before; others aren't there.
     ///
     /// # Safety
     /// Nobody needs what they hold.
     pub(crate) unsafe fn forget(&self, range: Range<usize>) {
         self.check(&range);
         if !self.ops.plain {
-            return;
+            self.drop_there(&range);
         }
         let bytes = self.bytes_of(&range);
         if let Some(file) = self.file() {
@@ -310,15 +328,23 @@ impl Reservation {
     }
 }
 
+impl Reservation {
+    /// Drops those of these elements that are there.
+    fn drop_there(&self, range: &Range<usize>) {
+        let there = locked(&self.whole).take(range);
+        for part in there.into_iter().filter(|_| self.ops.needs_drop) {
+            let at = self.base().wrapping_add(part.start * self.ops.size);
+            // What their destructors say is printed, and no more.
+            // SAFETY: these elements were there (rule 2) and no longer are; nobody uses them (`forget`), or the shard any more (`drop`).
+            let dropping = catch_unwind(AssertUnwindSafe(|| unsafe { self.ops.drop_elements(at, part.len()) }));
+            dropping.unwrap_or_else(std::mem::forget);
+        }
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.ops.needs_drop {
-            let base = self.base();
-            for range in locked(&self.whole).iter() {
-                // SAFETY: these elements are there (rule 2), and nobody uses the shard any more.
-                unsafe { self.ops.drop_elements(base.add(range.start * self.ops.size), range.len()) };
-            }
-        }
+        self.drop_there(&(0..self.len));
         // The room goes after this.
     }
 }

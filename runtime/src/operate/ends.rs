@@ -5,12 +5,10 @@ use std::panic::Location;
 
 use super::body::{Body, ByChance, Plain, Travels, With, WithPlace};
 use super::folding::FoldBody;
+use super::grouped::{Grouped, Listing, Pairwise, Unite};
 use super::kernel::{Kernel, Mapped};
 use super::pipe::{Pipe, site};
-use super::grouped::{Grouped, Listing, Pairwise, Unite};
-use super::stage::{
-    Collected, Folded, Items, Keys, PARTITIONS, Reduced, Sorted, Stage, Top, joined, keep_top, unpack,
-};
+use super::stage::{Collected, Folded, Items, Keys, PARTITIONS, Reduced, Sorted, Stage, Top, joined, keep_top, unpack};
 use crate::body::capture::Handles;
 use crate::body::panics;
 use crate::body::value::Values;
@@ -503,9 +501,29 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     }
 
     fn united<U: Unite<W>>(self, name: &str, at: &Location<'_>, unite: U) -> Result<DMap<Q, U::United>> {
+        self.united_with_room(1, name, at, unite)
+    }
+
+    /// The same with room for so many times as many entries.
+    fn united_with_room<U: Unite<W>>(
+        self,
+        room: usize,
+        name: &str,
+        at: &Location<'_>,
+        unite: U,
+    ) -> Result<DMap<Q, U::United>> {
         let partitions = partitions_of(self.flow.len).next_power_of_two();
         let types = PhantomData::<fn() -> (Q, W)>;
-        let grouped = Grouped { kernel: self.kernel, partitions, unite: Plain::new(unite), types };
+        let grouped = Grouped { kernel: self.kernel, partitions, room, unite: Plain::new(unite), types };
         self.flow.store_map(&site(name, at), &grouped)
+    }
+}
+
+impl<Q: Key, W: Element> DMap<Q, W> {
+    /// The same map with more buckets, made where its entries are.
+    #[track_caller]
+    pub(crate) fn made_roomier(&self) -> Result<Self> {
+        let entries = self.pipe().map(Clone::clone);
+        entries.united_with_room(2, "making room in a map", Location::caller(), Pairwise(|_, last: W| last))
     }
 }

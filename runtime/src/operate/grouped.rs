@@ -75,6 +75,8 @@ pub(super) struct Grouped<K, U, F> {
     pub(super) kernel: K,
     /// A power of two.
     pub(super) partitions: usize,
+    /// For how many times as many entries the map has room.
+    pub(super) room: usize,
     /// How values are united: a type of one value.
     pub(super) unite: Plain<F>,
     pub(super) types: PhantomData<fn() -> U>,
@@ -82,16 +84,17 @@ pub(super) struct Grouped<K, U, F> {
 
 impl<K: Travels, U, F: Copy> Travels for Grouped<K, U, F> {
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
-        self.partitions.encode(out);
+        (self.partitions, self.room).encode(out);
         self.kernel.encode(out)
     }
 
     unsafe fn decode(bytes: &mut &[u8]) -> Result<Self, CodecError> {
-        let partitions: usize = decode_one(bytes)?;
+        let (partitions, room): (usize, usize) = decode_one(bytes)?;
         // SAFETY: the caller's promise.
         unsafe {
             Ok(Grouped {
                 partitions: partitions.clamp(1, PARTITIONS).next_power_of_two(),
+                room,
                 kernel: K::decode(bytes)?,
                 unite: Travels::decode(bytes)?,
                 types: PhantomData,
@@ -192,7 +195,9 @@ where
         }
         let mut entries: Vec<(u64, (Q, F::United))> =
             map.into_iter().map(|(Hashed(hash, key), value)| (hash, (key, value))).collect();
-        entries.sort_unstable_by(|(a, (key, _)), (b, (other, _))| a.cmp(b).then_with(|| bytes_of(key).cmp(&bytes_of(other))));
+        entries.sort_unstable_by(|(a, (key, _)), (b, (other, _))| {
+            a.cmp(b).then_with(|| bytes_of(key).cmp(&bytes_of(other)))
+        });
         let partition = |hash| bucket_of(hash, self.partitions);
         let first = entries.first().map_or(0, |(hash, _)| partition(*hash));
         let constant = |(hash, (key, _)): &(u64, (Q, F::United))| partition(*hash) == first && hash_of(key) == *hash;
@@ -208,8 +213,8 @@ where
         decode_list::<(u64, (Q, F::United))>(n, bytes)
     }
 
-    fn makes_map(&self) -> bool {
-        true
+    fn makes_map(&self) -> Option<usize> {
+        Some(self.room)
     }
 
     fn buckets(&self, entries: Box<dyn Items>, buckets: usize) -> Box<dyn Items> {

@@ -61,9 +61,9 @@ pub(crate) trait Stage: Sync {
     }
     /// What becomes of the lists of one partition, in the order of their chunks.
     fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items>;
-    /// Whether items are the entries of a map, which is stored as its buckets.
-    fn makes_map(&self) -> bool {
-        false
+    /// Of items that are the entries of a map, which is stored as its buckets: for how many times as many it has room.
+    fn makes_map(&self) -> Option<usize> {
+        None
     }
     /// The buckets of one partition's entries, this many.
     fn buckets(&self, entries: Box<dyn Items>, _buckets: usize) -> Box<dyn Items> {

@@ -27,12 +27,16 @@ impl Flow {
     }
 
     /// The map whose entries a stage makes.
-    pub(super) fn store_map<Q: Key, V: Element, S: Stage + Travels>(&self, site: &str, stage: &S) -> Result<DMap<Q, V>> {
+    pub(super) fn store_map<Q: Key, V: Element, S: Stage + Travels>(
+        &self,
+        site: &str,
+        stage: &S,
+    ) -> Result<DMap<Q, V>> {
         let (session, ops) = (&self.session, ops_of::<Bucket<Q, V>>());
         let (buckets, entries) = match self.operate(site, stage, |backend, operation| backend.store(operation, ops))? {
             Made::Here(lists) => {
                 let entries = lists.iter().map(|list| list.len()).sum();
-                let each = dmap::buckets_for(entries)? / lists.len().max(1);
+                let each = dmap::buckets_for(entries, stage.makes_map().unwrap_or(1))? / lists.len().max(1);
                 let lists = made_of_each(lists, &*session.pool()?, |entries| stage.buckets(entries, each));
                 let made = chunks::concatenate(session, ops, unpack::<Bucket<Q, V>>(lists))?;
                 (DVector::of_buffer(Arc::clone(session), made), entries)

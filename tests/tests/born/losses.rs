@@ -96,16 +96,30 @@ fn mapped_again() {
             *counts.entry(key).or_insert(0) += lists[&(mix(i as u64) % 997)].len() as u64;
         })?;
         lose();
+        // New keys, for which the map has no room any more: it gets some before the next loop.
+        for epoch in 0..3u64 {
+            async_parallel_for!(0..30_000, [epoch, &mut counts], |i| {
+                counts.insert(format!("x{}", mix(i as u64 + epoch) % 50_000), i as u64);
+            })?;
+            lose();
+        }
         let numbers = counts.number_by_key(|(_, n)| n % 1009)?;
         lose();
-        let joined = counts.join(&numbers.numbers, |(_, n)| n % 1009).map(|(entry, at)| (entry.0.clone(), *at)).collect_map()?;
+        let joined =
+            counts.join(&numbers.numbers, |(_, n)| n % 1009).map(|(entry, at)| (entry.0.clone(), *at)).collect_map()?;
         lose();
         Ok(format!("{seen:?} {} {} {} {}", counts.digest()?, lists.digest()?, numbers.keys.digest()?, joined.digest()?))
     };
     let expected = run(&Session::builder().threads(1).build().unwrap(), false).unwrap();
-    for (workers, every) in [(1, 1000), (2, 1000), (3, 1000), (3, 1)] {
+    for (workers, every) in [(1, 2), (2, 1000), (3, 1)] {
         let session = session(workers, every);
         assert_eq!(run(&session, true).unwrap(), expected, "{workers} workers, a snapshot every {every}");
+    }
+    for (workers, servers, homes) in [(2, 1, Homes::Workers), (3, 2, Homes::Servers)] {
+        let session = Session::builder().threads(1).build().unwrap();
+        let options = ClusterOptions::new(workers).threads(1).dds_servers(servers).homes(homes).snapshot_every(2);
+        session.start_workers(&options.driver_memory(0)).unwrap();
+        assert_eq!(run(&session, true).unwrap(), expected, "{workers} workers, {servers} servers");
     }
 }
 

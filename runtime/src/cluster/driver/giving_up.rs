@@ -6,10 +6,13 @@
 
 use std::cmp::Reverse;
 
+use stradsap_dds_server::records;
+
 use crate::cluster::driver::placement::Placement;
+use crate::cluster::driver::remote::broken;
 use crate::cluster::driver::snapshots::Jobs;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
-use crate::cluster::wire::protocol::{DRIVER, Duplicate, Holder, Pull};
+use crate::cluster::wire::protocol::{DRIVER, Duplicate, Holder, PIECE, Pull, TOO_LARGE};
 use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
 
@@ -30,9 +33,8 @@ impl Entry {
     /// Whether the driver's memory is all of the last snapshot, and may be stored by others instead. What is lent is still needed:
     /// tallies are added to it.
     fn can_be_given_up(&self) -> bool {
-        let plain = self.home.ops().plain && self.home.ops().size > 0;
         let whole = self.base.is_home() && self.bytes_at_home() / self.home.ops().size.max(1) == self.len;
-        plain && whole && self.len > 0 && !self.dropped && !self.home.is_lent()
+        self.home.ops().size > 0 && whole && self.len > 0 && !self.dropped && !self.home.is_lent()
     }
 }
 
@@ -78,15 +80,24 @@ impl Cluster {
     async fn give_up(&self, state: &mut State, ddss: &[u64]) -> std::result::Result<(), Fault> {
         let mut jobs = Jobs::new(state);
         let _span = span(Category::Snapshot, jobs.snapshot);
-        let mut bases = Vec::new();
+        let (mut bases, snapshot) = (Vec::new(), jobs.snapshot);
+        let mut encoded = Vec::new();
         for &dds in ddss {
             let Some(entry) = state.entries.get_mut(&dds) else { continue };
             // Whether or not all of it arrives.
-            entry.stored.insert(jobs.snapshot);
-            let (len, size) = (entry.len, entry.home.ops().size);
-            bases.push((dds, jobs.store_twice(state, dds, len, size)));
+            entry.stored.insert(snapshot);
+            let (len, size) = (entry.len, entry.home.ops().plain_size());
+            let base = stored_twice(state, len, snapshot);
+            match size {
+                Some(size) => jobs.store(state, dds, &base, size),
+                None => encoded.push((dds, base.clone())),
+            }
+            bases.push((dds, base));
         }
         self.take(state, jobs).await?;
+        for (dds, base) in encoded {
+            self.store_encoded(state, dds, &base).await?;
+        }
         for (dds, base) in bases {
             let Some(entry) = state.entries.get_mut(&dds) else { continue };
             for held in base.segments() {
@@ -98,28 +109,57 @@ impl Cluster {
         tracing::debug!(ddss = ddss.len(), "the driver gave up its memory of DDSs");
         Ok(())
     }
+    /// Stores elements that are not plain: who doesn't know their type can't tell where one begins.
+    async fn store_encoded(&self, state: &State, dds: u64, base: &Placement) -> std::result::Result<(), Fault> {
+        let Some(entry) = state.entries.get(&dds) else { return Ok(()) };
+        let elements = entry.home.lend();
+        let mut records = Vec::new();
+        for held in base.segments() {
+            let mut start = held.range.start;
+            while start < held.range.end {
+                records.clear();
+                let mut end = start;
+                while end < held.range.end && records.len() < PIECE {
+                    let pushed = records::push(&mut records, |out| elements.encode_range(end, end + 1, out));
+                    pushed.ok_or_else(|| broken(TOO_LARGE))?;
+                    end += 1;
+                }
+                for &to in &held.at {
+                    let put = self.hub.links.put(to.node, dds, &(start..end), to.snapshot, &records).await;
+                    put.map_err(|error| {
+                        self.hub.lose(to.node, &error.to_string());
+                        Fault::Lost
+                    })?;
+                }
+                start = end;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a DDS will be of which each range is stored with two keepers.
+fn stored_twice(state: &State, len: usize, snapshot: u64) -> Placement {
+    let keepers = Cluster::keepers(state);
+    let mut base = Placement::nowhere();
+    let n = keepers.len();
+    let part = |k: usize| (len as u128 * k as u128 / n as u128) as usize;
+    for k in (0..n).filter(|&k| part(k) < part(k + 1)) {
+        let two = [keepers[k], keepers[(k + 1) % n]];
+        base.append(part(k)..part(k + 1), two.map(|node| Holder { node, snapshot }).to_vec());
+    }
+    base
 }
 
 impl Jobs {
-    /// Has the workers fetch all of a DDS from the driver and store each range of it with two keepers. Returns its placement afterwards.
-    fn store_twice(&mut self, state: &State, dds: u64, len: usize, size: usize) -> Placement {
-        let keepers = Cluster::keepers(state);
-        let mut base = Placement::nowhere();
-        let n = keepers.len();
-        let part = |k: usize| (len as u128 * k as u128 / n as u128) as usize;
-        for k in 0..n {
-            let range = part(k)..part(k + 1);
-            if range.is_empty() {
-                continue;
-            }
-            let two = [keepers[k], keepers[(k + 1) % n]];
-            for &to in &two {
+    /// Has the workers fetch a DDS of plain elements from the driver and store it so.
+    fn store(&mut self, state: &State, dds: u64, base: &Placement, size: usize) {
+        for held in base.segments() {
+            for to in held.at.iter().map(|holder| holder.node) {
                 let by = self.worker_for(state, to);
-                let pull = Pull { dds, range: range.clone(), from: Holder::memory(DRIVER) };
-                self.of[by].duplicates.push(Duplicate { pull, size, to });
+                let pull = Pull { dds, range: held.range.clone(), from: Holder::memory(DRIVER) };
+                self.of[by].duplicates.push(Duplicate { pull, size: Some(size), to });
             }
-            base.append(range, two.map(|node| Holder { node, snapshot: self.snapshot }).to_vec());
         }
-        base
     }
 }

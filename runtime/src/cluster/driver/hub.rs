@@ -12,6 +12,7 @@ use stradsap_dds_server::gate;
 use stradsap_dds_server::heartbeat::{self, Lost};
 use stradsap_dds_server::hello::{Hello, Purpose, Role};
 use stradsap_dds_server::link::Link;
+use stradsap_dds_server::records;
 use stradsap_dds_server::secret::Secret;
 use stradsap_dds_server::store::{Encoding, Store, StoreError};
 use stradsap_dds_server::stream::Listener;
@@ -154,17 +155,22 @@ impl Hub {
         self.blobs.withdraw(blob);
     }
 
-    /// Plain elements of `size` bytes from a snapshot that the driver itself keeps.
+    /// Elements in their encoded form, of `size` bytes each or of what they take, from a snapshot that the driver itself keeps.
     pub(crate) fn stored(
         &self,
         dds: u64,
         snapshot: u64,
         range: &Range<usize>,
-        size: usize,
+        size: Option<usize>,
     ) -> Result<Vec<u8>, StoreError> {
-        let encoding = Encoding::Plain { size: size as u64 };
-        let parts = locked(&self.store).get(dds, snapshot, range.start as u64, range.end as u64, encoding)?;
-        Ok(parts.iter().flat_map(AsRef::as_ref).copied().collect())
+        let encoding = size.map_or(Encoding::Encoded, |size| Encoding::Plain { size: size as u64 });
+        let (lo, hi) = (range.start as u64, range.end as u64);
+        let parts = locked(&self.store).get(dds, snapshot, lo, hi, encoding)?;
+        let bytes: Vec<u8> = parts.iter().flat_map(AsRef::as_ref).copied().collect();
+        match size {
+            Some(_) => Ok(bytes),
+            None => records::contents(&bytes, range.len()).ok_or(StoreError::Records { dds, lo, hi }),
+        }
     }
 
     /// Snapshots that the driver itself keeps lie in files where it has a limit of memory.

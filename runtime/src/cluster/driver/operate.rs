@@ -45,8 +45,8 @@ struct Stored {
     dds: u64,
     ops: ElementName,
     home: Home,
-    /// Whether its elements are a map's buckets.
-    map: bool,
+    /// Of a map, whose elements are buckets: for how many times as many entries it has room.
+    map: Option<usize>,
 }
 
 impl Logged for OperatorLogged {
@@ -66,8 +66,9 @@ impl Logged for OperatorLogged {
 impl OperatorLogged {
     /// How many buckets each partition is, if a map is made: with this many entries.
     fn buckets(&self, entries: usize) -> Result<Option<usize>> {
-        match (&self.kept, self.partitions) {
-            (Some(kept), Some(partitions)) if kept.map => Ok(Some(buckets_for(entries)? / partitions)),
+        let room = self.kept.as_ref().and_then(|kept| kept.map);
+        match (room, self.partitions) {
+            (Some(room), Some(partitions)) => Ok(Some(buckets_for(entries, room)? / partitions)),
             _ => Ok(None),
         }
     }

@@ -17,7 +17,7 @@ use crate::cluster::driver::in_parts::LONG;
 use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::{Logged, broken};
 use crate::cluster::driver::{Cluster, Fault, State};
-use crate::cluster::wire::links::CHUNK;
+use crate::cluster::wire::links::Pieces;
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
 use crate::session::error::{ClusterError, Error};
@@ -31,8 +31,6 @@ const REPLACEMENT: Duration = Duration::from_secs(10);
 /// ends them.
 const IN_VAIN: usize = 8;
 const GRACE: Duration = Duration::from_millis(100);
-/// How many elements that are not plain travel together.
-const ENCODED_EACH: usize = 1 << 16;
 
 impl Cluster {
     /// Copies of elements, from wherever they are.
@@ -59,18 +57,20 @@ impl Cluster {
             }
             let own = holders.iter().find(|holder| holder.node == DRIVER);
             let Some(&from) = own.or(holders.first()) else { return Err(Fault::Lost) };
-            let each = if ops.plain { (CHUNK / ops.size.max(1)).max(1) } else { ENCODED_EACH };
-            for start in segment.clone().step_by(each) {
-                let part = start..segment.end.min(start + each);
+            let mut pieces = Pieces::new(segment, ops.plain_size());
+            while let Some(part) = pieces.next() {
                 let bytes = if from.node == DRIVER {
-                    self.hub.stored(dds, from.snapshot, &part, ops.size).map_err(broken)?
+                    self.hub.stored(dds, from.snapshot, &part, ops.plain_size()).map_err(broken)?
                 } else {
-                    let got = self.hub.links.encoded(dds, part.clone(), from, ops.size).await;
+                    let got = self.hub.links.encoded(dds, part.clone(), from, ops.plain_size()).await;
                     got.map_err(|error| {
                         self.hub.lose(from.node, &error.to_string());
                         Fault::Lost
                     })?
                 };
+                if !ops.plain {
+                    pieces.took(part.len(), bytes.len());
+                }
                 let mut rest = bytes.as_slice();
                 fresh.push_decoded(part.len(), &mut rest).map_err(broken)?;
             }

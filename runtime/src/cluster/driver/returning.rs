@@ -13,7 +13,7 @@ impl Entry {
     fn can_be_returned(&self, snapshot: u64) -> bool {
         let stored = self.version == self.base_version && tags(&self.base).contains(&snapshot);
         let by_plan = matches!(self.scattered, Some(Scattered::ByPlan(..)));
-        stored && !by_plan && !self.is_apart() && self.home.ops().plain
+        stored && !by_plan && !self.is_apart()
     }
 }
 

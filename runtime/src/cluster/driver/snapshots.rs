@@ -42,21 +42,14 @@ impl Cluster {
         let snapshot = jobs.snapshot;
         let _span = span(Category::Snapshot, snapshot);
         let mut bases = Vec::new();
-        let mut homes = Vec::new();
         for &dds in &ids {
             let Some(entry) = state.entries.get(&dds) else { continue };
             if (entry.dropped && !needed(dds)) || entry.version == entry.base_version {
                 continue;
             }
-            let (len, plain) = (entry.len, entry.home.ops().plain);
             self.bring_to_ranges(state, dds).await?;
             let Some(entry) = state.entries.get(&dds) else { continue };
-            if !plain && !entry.placement.is_home() {
-                // What has no size can't be had again in other segments: it goes to the driver.
-                homes.push((dds, self.fetch_placed(state, dds, 0..len).await?));
-            } else {
-                bases.push((dds, base_of(state, dds, entry, &mut jobs)));
-            }
+            bases.push((dds, base_of(state, dds, entry, &mut jobs)));
         }
         for (dds, base) in &bases {
             if let Some(entry) = state.entries.get_mut(dds).filter(|_| tags(base).contains(&snapshot)) {
@@ -72,12 +65,6 @@ impl Cluster {
             (entry.base, entry.base_version) = (base, entry.version);
             // Elements that a worker has fetched from a snapshot are stored anew, and that may not be needed any more.
             entry.placement.without_snapshots_but(|tag| needed.contains(&tag));
-        }
-        for (dds, all) in homes {
-            let Some(entry) = state.entries.get_mut(&dds) else { continue };
-            entry.home.replace(all);
-            entry.base = Placement::home(entry.len);
-            entry.base_version = entry.version;
         }
         let dropped = state.entries.iter().filter(|&(&dds, entry)| entry.dropped && !needed(dds));
         let dropped: Vec<u64> = dropped.map(|(&dds, _)| dds).collect();
@@ -185,7 +172,7 @@ fn base_of(state: &State, dds: u64, entry: &Entry, jobs: &mut Jobs) -> Placement
                 if let [only] = kept[..]
                     && only.node != DRIVER
                 {
-                    let size = entry.home.ops().size;
+                    let size = entry.home.ops().plain_size();
                     let copy = jobs.duplicate(state, &keepers, Pull { dds, range: range.clone(), from: only }, size);
                     base.copied(&range, copy);
                 }
@@ -214,7 +201,7 @@ impl Jobs {
     }
 
     /// Has a worker make a second copy of a part that one process keeps; gives where that will be.
-    fn duplicate(&mut self, state: &State, keepers: &[Node], pull: Pull, size: usize) -> Holder {
+    fn duplicate(&mut self, state: &State, keepers: &[Node], pull: Pull, size: Option<usize>) -> Holder {
         // The next one, as for parts that workers hold.
         let at = keepers.iter().position(|&keeper| keeper == pull.from.node).map_or(self.copies, |at| at + 1);
         let keeper = keepers[at % keepers.len()];

@@ -13,7 +13,7 @@ use stradsap_dds_server::frame::{self, FrameError, Header, Kind};
 use stradsap_dds_server::hello::{GreetError, Hello, Purpose};
 use stradsap_dds_server::link::{Link, greet};
 use stradsap_dds_server::secret::Secret;
-use stradsap_dds_server::{heartbeat, net, own_time, tasks};
+use stradsap_dds_server::{heartbeat, net, own_time, records, tasks};
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -37,6 +37,34 @@ pub(super) const NO_ANSWER: u64 = 0;
 const DEAF: Duration = Duration::from_secs(3);
 /// A question asks for no more bytes than this at once.
 pub(crate) const CHUNK: usize = 16 << 20;
+/// The first question about elements of which nobody knows how large they are.
+const FIRST: usize = 1 << 12;
+
+/// A range, cut into pieces of about that many bytes.
+pub(crate) struct Pieces {
+    rest: Range<usize>,
+    each: usize,
+}
+
+impl Pieces {
+    /// Of elements of `size` bytes, or of what they take: that shows as they come.
+    pub(crate) fn new(range: Range<usize>, size: Option<usize>) -> Pieces {
+        let each = size.map_or(FIRST, |size| (CHUNK / size.max(1)).max(1));
+        Pieces { rest: range, each }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Range<usize>> {
+        let end = self.rest.end.min(self.rest.start.saturating_add(self.each));
+        let piece = std::mem::replace(&mut self.rest.start, end)..end;
+        (!piece.is_empty()).then_some(piece)
+    }
+
+    /// So many elements that take what they take had so many bytes.
+    pub(crate) fn took(&mut self, elements: usize, bytes: usize) {
+        let fit = (elements as u128 * CHUNK as u128 / bytes.max(1) as u128) as usize;
+        self.each = fit.clamp(1, self.each.saturating_mul(4));
+    }
+}
 
 /// Why a data connection could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -348,18 +376,34 @@ impl Links {
         Ok(())
     }
 
-    /// Fetches a range of elements of `size` bytes in their encoded form.
+    /// Fetches a range of elements in their encoded form: of `size` bytes each, or of what they take.
     pub(crate) async fn encoded(
         &self,
         dds: u64,
         range: Range<usize>,
         from: Holder,
-        size: usize,
+        size: Option<usize>,
+    ) -> Result<Vec<u8>, LinkError> {
+        let n = range.len();
+        let bytes = self.stored(dds, range, from, size).await?;
+        if from.snapshot == 0 || size.is_some() {
+            return Ok(bytes);
+        }
+        records::contents(&bytes, n).ok_or(LinkError::Unexpected)
+    }
+
+    /// The same as a snapshot has them: those that take what they take are behind their lengths.
+    pub(crate) async fn stored(
+        &self,
+        dds: u64,
+        range: Range<usize>,
+        from: Holder,
+        size: Option<usize>,
     ) -> Result<Vec<u8>, LinkError> {
         let generation = self.generation();
         // A snapshot's home does not know types: the request says how large an element is.
-        let size = (size as u64).to_le_bytes();
-        let payload = if from.snapshot == 0 { &[][..] } else { &size[..] };
+        let size = size.map(|size| (size as u64).to_le_bytes());
+        let payload = size.as_ref().filter(|_| from.snapshot > 0).map_or(&[][..], |size| &size[..]);
         let (mut stream, header) = self.ask(from.node, question(generation, dds, &range, from), payload).await?;
         let bytes = frame::read_payload(&mut stream, &header).await?;
         self.back(from.node, stream, generation);
@@ -391,19 +435,21 @@ impl Links {
         from: Holder,
     ) -> Result<(), Problem> {
         let problem = |error: LinkError| error.problem(from.node);
-        if reservation.is_plain() {
-            let each = (CHUNK / reservation.ops().size.max(1)).max(1);
-            for start in range.clone().step_by(each) {
-                let chunk = start..range.end.min(start + each);
+        let mut pieces = Pieces::new(range, reservation.ops().plain_size());
+        while let Some(piece) = pieces.next() {
+            if reservation.is_plain() {
                 // SAFETY: the caller's promise.
-                let into = unsafe { reservation.bytes_mut(chunk.clone()) };
-                self.plain(dds, chunk, from, into).await.map_err(problem)?;
+                let into = unsafe { reservation.bytes_mut(piece.clone()) };
+                self.plain(dds, piece, from, into).await.map_err(problem)?;
+                continue;
             }
-            return Ok(());
+            let bytes = self.encoded(dds, piece.clone(), from, None).await.map_err(problem)?;
+            pieces.took(piece.len(), bytes.len());
+            // SAFETY: the caller's promise.
+            let decoded = unsafe { reservation.decode(piece, &bytes) };
+            decoded.map_err(|error| Problem::Broken(error.to_string()))?;
         }
-        let bytes = self.encoded(dds, range.clone(), from, reservation.ops().size).await.map_err(problem)?;
-        // SAFETY: the caller's promise.
-        unsafe { reservation.decode(range, &bytes) }.map_err(|error| Problem::Broken(error.to_string()))
+        Ok(())
     }
 
     /// Stores a range of a DDS with a process, under a snapshot's number.

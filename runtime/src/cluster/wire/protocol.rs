@@ -459,11 +459,16 @@ pub(crate) struct SnapshotJob {
     pub(crate) duplicates: Vec<Duplicate>,
 }
 
-/// A part of an older snapshot, whose elements have `size` bytes each, to be stored once more.
+/// No process has more of a snapshot in memory twice than about so many bytes.
+pub(crate) const PIECE: usize = 2 << 20;
+/// (Its length in a snapshot has 4 bytes.)
+pub(crate) const TOO_LARGE: &str = "an element takes 4 GiB or more: snapshots can't hold it";
+
+/// A part of an older snapshot, whose elements have `size` bytes each or what they take, to be stored once more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Duplicate {
     pub(crate) pull: Pull,
-    pub(crate) size: usize,
+    pub(crate) size: Option<usize>,
     pub(crate) to: Node,
 }
 

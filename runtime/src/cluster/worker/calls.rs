@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::body::lease::Lease;
 use crate::body::slow_path::Pager;
-use crate::cluster::wire::links::CHUNK;
+use crate::cluster::wire::links::Pieces;
 use crate::cluster::wire::protocol::{
-    Asked, DRIVER, Duplicate, Holder, Install, Node, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure, RunEnd,
-    RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob,
+    Asked, DRIVER, Duplicate, Holder, Install, Node, PIECE, Prepare, Problem, RecordJob, RecordedLogs, RemoteFailure,
+    RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob, TOO_LARGE,
 };
 use crate::cluster::worker::exchange::Syncing;
 use crate::cluster::worker::pager::{Elements, Pages};
@@ -34,8 +34,6 @@ const BEGINNING: Duration = Duration::from_secs(20);
 const RECEIVING: Duration = Duration::from_millis(1);
 /// What is wrong with a plan's order.
 const OTHERS: &str = "other iterations than planned were dealt out";
-/// A snapshot's bytes travel in pieces of this size.
-const PIECE: usize = 2 << 20;
 /// Logs of this many slices travel together.
 const SLICES_A_BLOB: usize = 64;
 
@@ -368,34 +366,35 @@ impl Worker {
         let mut bytes_stored = 0;
         for (dds, range, to) in job.parts {
             let reservation = self.bench.known(dds)?;
+            let (mut start, mut records) = (range.start, Vec::new());
             // Neither this process nor the other has more than a piece in memory twice.
-            let each = match reservation.is_plain() {
-                true => (PIECE / reservation.ops().size.max(1)).max(1),
-                false => range.len().max(1),
-            };
-            for start in range.clone().step_by(each) {
-                let part = start..range.end.min(start + each);
-                let mut encoded = Vec::new();
+            while start < range.end {
                 // SAFETY: no loop runs while a snapshot is taken.
                 #[allow(unsafe_code)]
-                let bytes = unsafe {
+                let (part, bytes) = unsafe {
                     if reservation.is_plain() {
-                        reservation.bytes(part.clone())
+                        let each = (PIECE / reservation.ops().size.max(1)).max(1);
+                        let part = start..range.end.min(start.saturating_add(each));
+                        (part.clone(), reservation.bytes(part))
                     } else {
-                        reservation.encode(part.clone(), &mut encoded);
-                        encoded.as_slice()
+                        let end = reservation.records(start..range.end, PIECE, &mut records);
+                        let end = end.ok_or_else(|| Problem::Broken(TOO_LARGE.to_string()))?;
+                        (start..end, records.as_slice())
                     }
                 };
                 bytes_stored += bytes.len() as u64;
                 self.store(Holder { node: to, snapshot: job.snapshot }, dds, &part, bytes).await?;
+                start = part.end;
             }
         }
         for Duplicate { pull, size, to } in job.duplicates {
-            let each = (CHUNK / size.max(1)).max(1);
-            for start in pull.range.clone().step_by(each) {
-                let part = start..pull.range.end.min(start + each);
-                let bytes = self.links.encoded(pull.dds, part.clone(), pull.from, size).await;
+            let mut pieces = Pieces::new(pull.range, size);
+            while let Some(part) = pieces.next() {
+                let bytes = self.links.stored(pull.dds, part.clone(), pull.from, size).await;
                 let bytes = bytes.map_err(|error| error.problem(pull.from.node))?;
+                if size.is_none() {
+                    pieces.took(part.len(), bytes.len());
+                }
                 bytes_stored += bytes.len() as u64;
                 self.store(Holder { node: to, snapshot: job.snapshot }, pull.dds, &part, &bytes).await?;
             }

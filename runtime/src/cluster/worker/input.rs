@@ -48,7 +48,7 @@ impl Workbench {
         let mut elements = RawBuf::new(ops, wanted.iter().map(Range::len).sum());
         for part in parts {
             for piece in pieces(&wanted, &part.range, ops.size) {
-                let bytes = self.encoded(part, span(&piece), (ops.size, links)).await?;
+                let bytes = self.encoded(part, span(&piece), (ops.plain_size(), links)).await?;
                 push(&mut elements, &piece, &bytes)?;
             }
         }
@@ -59,7 +59,7 @@ impl Workbench {
         &self,
         part: &Pull,
         range: Range<usize>,
-        (size, links): (usize, &Links),
+        (size, links): (Option<usize>, &Links),
     ) -> Result<Vec<u8>, Problem> {
         if part.from != Holder::memory(self.me()) {
             let bytes = links.encoded(part.dds, range, part.from, size).await;

@@ -178,7 +178,7 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
         return Err(broken("no room for a result"));
     };
     let lists = match job.buckets {
-        Some(buckets) if buckets > 0 && operating.stage.makes_map() => {
+        Some(buckets) if buckets > 0 && operating.stage.makes_map().is_some() => {
             let pool = bench.pool().map_err(broken)?;
             made_of_each(operating.results, &pool, |entries| operating.stage.buckets(entries, buckets))
         }

@@ -30,17 +30,22 @@ use crate::dds::dvector::DVector;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ops_of;
+use crate::operate::taken::whereabouts;
 use crate::planner::recording::MAX_LEN;
+use crate::session::backend::Whereabouts;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, locked};
 
 /// An empty map has this many buckets: a first loop that fills it is cut into parts of them.
 pub(crate) const FEWEST: usize = 256;
 
-/// How many buckets a map of this many entries has: a power of two.
-pub(crate) fn buckets_for(entries: usize) -> Result<usize> {
+/// How many buckets a map of this many entries has, with room for so many times as many: a power of two.
+pub(crate) fn buckets_for(entries: usize, room: usize) -> Result<usize> {
     let most = MAX_LEN / 2;
-    if entries > most { Err(Error::TooLong { len: entries, max: most }) } else { Ok(entries.max(FEWEST).next_power_of_two()) }
+    if entries > most {
+        return Err(Error::TooLong { len: entries, max: most });
+    }
+    Ok(entries.saturating_mul(room).clamp(FEWEST, most).next_power_of_two())
 }
 
 /// What can be a key of a map: an [`Element`] with `Hash` and `Eq`.
@@ -150,7 +155,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         len: usize,
         entries: impl Iterator<Item = (u64, (K, V))>,
     ) -> Result<Self> {
-        let n = buckets_for(len)?;
+        let n = buckets_for(len, 1)?;
         let mut buffer = RawBuf::for_random_access(ops_of::<Bucket<K, V>>(), n);
         let (mut open, mut count) = (Bucket::EMPTY, 0);
         for (hash, (key, value)) in entries {
@@ -265,6 +270,10 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// As many buckets as there will be entries soon.
     fn grow(&mut self, len: usize) -> Result<()> {
         let buckets = self.buckets.settled()?;
+        if whereabouts(buckets)? == Whereabouts::InRanges {
+            *self = self.made_roomier()?;
+            return Ok(());
+        }
         let session = Arc::clone(buckets.session());
         let old = buckets.change(|buckets| {
             buckets.iter_mut().map(|bucket| std::mem::replace(bucket, Bucket::EMPTY)).collect::<Vec<_>>()
@@ -274,7 +283,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         if !hashed.is_sorted_by_key(|(hash, _)| *hash) {
             hashed.sort_by_key(|(hash, _)| *hash);
         }
-        *self = Self::of_sorted(&session, len.saturating_mul(2).min(MAX_LEN / 2 + 1), hashed.into_iter())?;
+        *self = Self::of_sorted(&session, len.saturating_mul(2).min(MAX_LEN / 2), hashed.into_iter())?;
         Ok(())
     }
 
