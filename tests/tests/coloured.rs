@@ -74,7 +74,7 @@ fn is_spread(session: &Session, report: &LoopReport) {
     assert!(busy > 1 || session.workers() < 2, "{} of {} workers are busy", busy, session.workers());
 }
 
-mod spread {
+pub(crate) mod spread {
     use super::*;
 
     fn sweep(

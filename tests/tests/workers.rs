@@ -10,6 +10,7 @@ mod chaos;
 mod cluster;
 mod coloured;
 mod data;
+mod everywhere;
 mod generated;
 mod homes;
 mod hostile;
@@ -120,6 +121,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         (cluster::GROUP, cluster::tests()),
         ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
         ("data", data::tests()),
+        ("everywhere", everywhere::tests()),
         ("generated", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, generated::SCENARIOS)),
         (
             "generated::killed",

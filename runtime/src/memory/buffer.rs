@@ -325,6 +325,16 @@ pub(crate) fn free_large_blocks_at_once() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 pub(crate) fn free_large_blocks_at_once() {}
 
+/// Has the allocator give what was freed back to the system: after many elements with memory of their own were dropped.
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+pub(crate) fn give_freed_back() {
+    // SAFETY: blocks that are in use stay as they are.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+pub(crate) fn give_freed_back() {}
+
 /// Gives the pages of a range back.
 ///
 /// # Safety

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::{RawBuf, give_freed_back};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::spare::Spare;
 
@@ -72,6 +72,9 @@ impl Home {
         // Who was lent the buffer frees it.
         if let Ok(old) = Arc::try_unwrap(old) {
             old.give_back();
+            if self.0.ops.needs_drop {
+                give_freed_back();
+            }
         }
     }
 

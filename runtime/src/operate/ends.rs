@@ -380,8 +380,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One pass. Each worker first counts the items of its runs. Then one pair of key and count moves for each key of each run, and
-    /// the map is made in the program's own process.
+    /// One pass. Each worker first counts the items of its runs. Then one pair of key and count moves for each key of each run to the
+    /// worker that has the key's partition, and the map stays where it is made.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).
@@ -445,7 +445,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One pass. On workers, each pair moves to the worker that has its key's partition, then to the program's own process.
+    /// One pass. On workers, each pair moves to the worker that has its key's partition, and the map stays where it is made.
     ///
     /// # Errors
     /// As [`collect`](Pipe::collect).

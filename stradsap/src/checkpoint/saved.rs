@@ -9,10 +9,10 @@ use super::folder::bad;
 use super::manifest::{Entry, Section, manifest_name};
 use super::stored::Stored;
 use crate::__private::{
-    Whereabouts, born, born_rows, each_element, each_entry, each_row, encode_slice, taken, taken_rows, version_of,
-    version_of_map, version_of_rows, whereabouts, whereabouts_of_rows,
+    Whereabouts, born, born_rows, each_element, each_entry, each_row, encode_slice, is_apart, taken, taken_rows,
+    version_of, version_of_map, version_of_rows, whereabouts, whereabouts_of_map, whereabouts_of_rows,
 };
-use crate::{DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
+use crate::{BatchProblem, DMap, DMatrix, DMultiMap, DVector, Element, Error, Key, Result, Session};
 
 /// What a checkpoint can hold: a [`DVector`], a [`DMatrix`], a [`DMap`] or a [`DMultiMap`].
 pub trait Saved: sealed::Saved {}
@@ -182,6 +182,10 @@ impl<T: Element> Contents for &DMatrix<T> {
 struct Entries<'m, K, V>(&'m DMap<K, V>, usize);
 
 impl<K: Key, V: Element> Contents for Entries<'_, K, V> {
+    fn whereabouts(&self) -> Result<Whereabouts> {
+        whereabouts_of_map(self.0)
+    }
+
     fn encode(&self, bytes: usize, pieces: &mut dyn Pieces) -> Result<()> {
         let (mut cutting, mut written, mut outcome) = (Cutting::new(bytes, pieces), 0, Ok(()));
         each_entry(self.0, |key, value| {
@@ -285,9 +289,31 @@ pub(super) fn load_map<K: Key, V: Element>(
     session: &Session,
     name: &str,
 ) -> Result<DMap<K, V>> {
-    let map = DMap::from_entries(session, elements::<(K, V)>(checkpoint, name, MAP, ENTRIES)?)?;
+    let map = match on_workers::<(K, V)>(checkpoint, session, name, (MAP, ENTRIES))? {
+        Some(entries) => entries.map(Clone::clone).collect_map()?,
+        None => DMap::from_entries(session, elements::<(K, V)>(checkpoint, name, MAP, ENTRIES)?)?,
+    };
     checkpoint.record_loaded(version_of_map(&map), name, ENTRIES);
     Ok(map)
+}
+
+/// Has workers read elements that take what they take, if there are workers and all goes well. What doesn't is found by this process, too.
+fn on_workers<T: Element>(
+    checkpoint: &Checkpoint,
+    session: &Session,
+    name: &str,
+    (kind, section): (&str, &str),
+) -> Result<Option<DVector<T>>> {
+    let section = section_of(checkpoint, name, kind, section)?;
+    if !is_apart(session) || section.elements == 0 || section.element_bytes.is_some() {
+        return Ok(None);
+    }
+    let files = Stored::of_encoded(checkpoint, section, name);
+    match born(session, &files.site(), files.pieces(), &files) {
+        Ok(elements) if elements.len() as u64 == section.elements => Ok(Some(elements)),
+        Ok(_) | Err(Error::Operator { element: Some(_), problem: BatchProblem::Body(_), .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads a vector back.
@@ -302,7 +328,10 @@ pub(super) fn load<T: Element>(checkpoint: &Checkpoint, session: &Session, name:
             |chunks| DVector::from_chunks(session, chunks),
         )
     } else {
-        DVector::from_vec(session, elements(checkpoint, name, VECTOR, ELEMENTS)?)
+        match on_workers(checkpoint, session, name, (VECTOR, ELEMENTS))? {
+            Some(vector) => Ok(vector),
+            None => DVector::from_vec(session, elements(checkpoint, name, VECTOR, ELEMENTS)?),
+        }
     };
     let vector = vector.map_err(|error| match error {
         Error::TooLong { .. } => bad(checkpoint.path(), format!("the vector `{name}`: {error}")),

@@ -1,4 +1,4 @@
-//! Plain elements in the files of a section, which any process can read: on workers each reads some files and keeps their elements.
+//! Elements in the files of a section, which any process can read: on workers each reads some files and keeps their elements.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use super::saved::{VECTOR, held, other_elements};
 use crate::__private::{Source, decode_vec, is_apart};
 use crate::files::shown;
 use crate::read::address;
-use crate::{BatchProblem, Element, Error, Result, Session};
+use crate::{BatchProblem, DecodeError, Element, Error, Result, Session};
 
-/// The files of plain elements, each of whole ones.
+/// The files of elements, each of whole ones.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub(super) struct Stored<T> {
@@ -26,6 +26,8 @@ pub(super) struct Stored<T> {
     pieces: Vec<DataFile>,
     /// What they hold, for messages.
     held: String,
+    /// Whether elements take what they take.
+    encoded: bool,
     number: PhantomData<fn() -> T>,
 }
 
@@ -38,11 +40,25 @@ impl<T: Element> Stored<T> {
             let problem = format!("{elements} of them do not take {bytes} bytes");
             return Err(other_elements(checkpoint, (VECTOR, name), &problem));
         }
+        Ok(Stored { encoded: false, ..Stored::of_encoded(checkpoint, section, name) })
+    }
+
+    /// The same of elements that take what they take.
+    pub(super) fn of_encoded(checkpoint: &Checkpoint, section: &Section, name: &str) -> Stored<T> {
         let folder = checkpoint.folder();
         let absolute = || std::path::absolute(&folder.path).unwrap_or_else(|_| folder.path.clone());
         let path = if address::scheme(&folder.path).is_some() { folder.path.clone() } else { absolute() };
         let (pieces, held) = (section.pieces.clone(), held(checkpoint, name));
-        Ok(Stored { path, folder: Some(folder.clone()), pieces, held, number: PhantomData })
+        Stored { path, folder: Some(folder.clone()), pieces, held, encoded: true, number: PhantomData }
+    }
+
+    /// What reads them, as errors call it.
+    pub(super) fn site(&self) -> String {
+        format!("reading {}", self.held)
+    }
+
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces.len()
     }
 
     /// Has the elements read where they will be, by `born`. Where a worker can't read them and this process can, this process reads all.
@@ -52,8 +68,7 @@ impl<T: Element> Stored<T> {
         born: impl FnOnce(&str, usize) -> Result<D>,
         here: impl FnOnce(Vec<Vec<T>>) -> Result<D>,
     ) -> Result<D> {
-        let site = format!("reading {}", self.held);
-        match born(&site, self.pieces.len()) {
+        match born(&self.site(), self.pieces()) {
             Err(Error::Operator { element: Some(piece), problem: BatchProblem::Body(why), .. }) => {
                 let name = self.pieces.get(piece).map_or("", |piece| &*piece.file);
                 let found = bad(&self.path.join(name), why.to_string());
@@ -72,9 +87,25 @@ impl<T: Element> Stored<T> {
         };
         let Some(data) = self.pieces.get(piece) else { return Ok(Vec::new()) };
         let bytes = folder.read_data(data, &self.held)?;
-        let numbers = decode_vec(bytes.len() / size_of::<T>().max(1), &mut &bytes[..]);
-        numbers.map_err(|error| bad(&folder.file(&data.file), error.to_string()))
+        let mut rest = &bytes[..];
+        let elements = match self.encoded {
+            true => decode_all(rest),
+            false => decode_vec(bytes.len() / size_of::<T>().max(1), &mut rest),
+        };
+        elements.map_err(|error| bad(&folder.file(&data.file), error.to_string()))
     }
+}
+
+/// As many elements as there are bytes for.
+fn decode_all<T: Element>(mut bytes: &[u8]) -> std::result::Result<Vec<T>, DecodeError> {
+    let mut elements = Vec::new();
+    while let left @ 1.. = bytes.len() {
+        elements.push(T::decode(&mut bytes)?);
+        if bytes.len() == left {
+            return Err(DecodeError::Trailing { left });
+        }
+    }
+    Ok(elements)
 }
 
 impl<T: Element> Source for Stored<T> {

@@ -105,6 +105,14 @@ fn mapped_again() {
         }
         let numbers = counts.number_by_key(|(_, n)| n % 1009)?;
         lose();
+        let folder = Folder::new();
+        let mut checkpoints = Checkpoints::new(folder.path().join("kept"), 1)?;
+        checkpoints.save(1, &(), &[("counts", &counts), ("lists", &lists), ("keys", &numbers.keys)])?;
+        checkpoints.finish()?;
+        let checkpoint = checkpoints.resume()?.unwrap();
+        let counts = checkpoint.map::<String, u64>(session, "counts")?;
+        let lists = checkpoint.multi_map::<u64, u32>(session, "lists")?;
+        lose();
         let joined =
             counts.join(&numbers.numbers, |(_, n)| n % 1009).map(|(entry, at)| (entry.0.clone(), *at)).collect_map()?;
         lose();

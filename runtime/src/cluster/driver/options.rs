@@ -36,8 +36,7 @@ pub enum Homes {
     /// ([`Session::set_memory`](crate::Session::set_memory)), so a program may have more elements than the workers' memory holds, if no
     /// single call touches that many.
     ///
-    /// Elements that are not plain (texts, lists, maps) are with the driver between calls. With one server the driver has the second
-    /// copy of each element.
+    /// With one server the driver has the second copy of each element.
     Servers,
 }
 
@@ -189,8 +188,8 @@ impl ClusterOptions {
 
     /// Sets how many bytes of elements that loops on workers have used stay in this process. The default is 64 MiB, and 0 with
     /// [`Homes::Servers`]. At the end of a
-    /// call, two workers or DDS servers store each element beyond that, and this process frees its own copy: the largest DVectors
-    /// and DMatrices of plain numbers first. So if two workers are lost at the same moment, data of the job may be lost. With
+    /// call, two workers or DDS servers store each element beyond that, and this process frees its own copy: the largest DVectors,
+    /// DMatrices and maps first. So if two workers are lost at the same moment, data of the job may be lost. With
     /// `usize::MAX` everything that loops don't write stays here.
     ///
     /// With a single worker and no DDS servers, or with a single server, everything stays here.

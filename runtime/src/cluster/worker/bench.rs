@@ -34,7 +34,7 @@ use crate::loops::pack::Packed;
 use crate::loops::results::{BlockResult, restore, settled};
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::{OtherWorkers, Undo};
-use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::{RawBuf, give_freed_back};
 use crate::memory::reservation::Reservation;
 use crate::planner::plan::Plan;
 use crate::planner::recording::Usage;
@@ -271,6 +271,9 @@ impl Workbench {
             // SAFETY: no loop runs, none can be undone any more, and what the next one needs of them it is sent.
             unsafe { reservation.forget(0..reservation.len()) };
             reservation.spare().clear();
+            if reservation.ops().needs_drop {
+                give_freed_back();
+            }
         }
     }
 

@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex};
 use super::Key;
 use super::bucket::Bucket;
 use super::hash::{bucket_of, hash_of};
-use crate::dds::dvector::DVector;
+use crate::dds::dvector::{DVector, each_element};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ops_of;
 use crate::memory::merge::Merge;
+use crate::operate::taken::whereabouts;
+use crate::session::backend::Whereabouts;
 use crate::session::error::Result;
 use crate::session::{SessionInner, locked};
 
@@ -156,17 +158,29 @@ impl<K: 'static, V: 'static> Forms<K, V> {
     /// A look at every entry, in the map's order.
     pub(crate) fn each(&self, mut look: impl FnMut(&K, &V)) -> Result<()> {
         self.retry()?;
-        if let Newer::Values(dense) = self.newer() {
-            let index = dense.index.elements(0..dense.index.len())?;
-            let values = dense.values.elements(0..dense.values.len())?;
-            let keys = index.as_slice::<Bucket<K, u32>>().iter().flat_map(Bucket::iter);
+        let Newer::Values(dense) = self.newer() else {
+            return each_element(&self.buckets, 0..self.buckets.len(), |buckets: &[Bucket<K, V>]| {
+                buckets.iter().flat_map(Bucket::iter).for_each(|(key, value)| look(key, value));
+                Ok(())
+            });
+        };
+        let mut next = 0;
+        each_element(&dense.index, 0..dense.index.len(), |index: &[Bucket<K, u32>]| {
+            let range = next..next + index.iter().map(Bucket::len).sum::<usize>();
+            next = range.end;
+            let values = dense.values.elements(range)?;
+            let keys = index.iter().flat_map(Bucket::iter);
             keys.zip(values.as_slice()).for_each(|((key, _), value)| look(key, value));
-        } else {
-            let buckets = self.buckets.elements(0..self.buckets.len())?;
-            let entries = buckets.as_slice::<Bucket<K, V>>().iter().flat_map(Bucket::iter);
-            entries.for_each(|(key, value)| look(key, value));
+            Ok(())
+        })
+    }
+
+    /// Where the entries are.
+    pub(crate) fn whereabouts(&self) -> Result<Whereabouts> {
+        match self.newer() {
+            Newer::Values(dense) => whereabouts(&dense.values),
+            Newer::Buckets | Newer::Neither(_) => whereabouts(&self.buckets),
         }
-        Ok(())
     }
 }
 

@@ -355,6 +355,15 @@ pub fn each_entry<K: Key, V: Element>(map: &DMap<K, V>, look: impl FnMut(&K, &V)
     map.buckets.each(look)
 }
 
+/// Where a map's entries are.
+///
+/// # Errors
+/// As [`whereabouts`].
+#[doc(hidden)]
+pub fn whereabouts_of_map<K: Key, V: Element>(map: &DMap<K, V>) -> Result<Whereabouts> {
+    map.buckets.whereabouts()
+}
+
 impl<K: 'static, V: 'static> DMap<K, V> {
     /// A clone of a key's value.
     ///
