@@ -16,6 +16,7 @@ use stradsap_runtime::private::{Source, born, born_rows, given, is_apart};
 
 use super::blocks::{BlockTrouble, Format, MARK, Parsed, Reading};
 use super::source::Input;
+use super::whole;
 use crate::{BatchProblem, DMatrix, DVector, Element, Error, Result, files};
 
 /// About as many blocks are enough: what this process knows of them must not grow with the files.
@@ -48,7 +49,10 @@ pub(super) type Born<F> = (DVector<<F as Format>::Item>, <F as Format>::Head);
 
 /// Has workers read the files. None where this process has to, because there are no workers, or to find out what is wrong.
 pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<Option<Born<F>>> {
-    read_as(reading, format, |site, pieces, parse, _| born(reading.session, site, pieces, parse))
+    match read_as(reading, format, |site, pieces, parse, _| born(reading.session, site, pieces, parse))? {
+        Some(born) => Ok(Some(born)),
+        None => whole::read(reading, format),
+    }
 }
 
 /// The same of numbers that become rows, as wide as the first file's head says.

@@ -100,7 +100,7 @@ impl<'a> Reading<'a> {
     }
 
     pub(crate) fn records<F: Format>(&self, format: &F) -> Result<Records<F>> {
-        let blocks = Mutex::new(Blocks::new(self, format));
+        let blocks = Mutex::new(Blocks::new(self.inputs, self.block, format));
         let done = Mutex::new(Vec::new());
         let count = AtomicUsize::new(0);
         self.session.everywhere(self.threads(), || {
@@ -224,11 +224,11 @@ fn position(bytes: &[u8], offset: usize) -> (u64, u64) {
     (memchr::memchr_iter(b'\n', before).count() as u64, (before.len() - start) as u64 + 1)
 }
 
-struct Block<H> {
+pub(super) struct Block<H> {
     number: usize,
     file: usize,
     /// The head of its file, or why there is no block.
-    head: std::result::Result<Arc<H>, BlockTrouble>,
+    pub(super) head: std::result::Result<Arc<H>, BlockTrouble>,
 }
 
 /// What is known of a file that was begun.
@@ -239,7 +239,7 @@ struct Opened<H> {
 }
 
 /// The files, block by block.
-struct Blocks<'a, F: Format> {
+pub(super) struct Blocks<'a, F: Format> {
     format: &'a F,
     inputs: &'a [Input],
     size: usize,
@@ -252,11 +252,11 @@ struct Blocks<'a, F: Format> {
 }
 
 impl<'a, F: Format> Blocks<'a, F> {
-    fn new(reading: &Reading<'a>, format: &'a F) -> Self {
+    pub(super) fn new(inputs: &'a [Input], block: usize, format: &'a F) -> Self {
         Blocks {
             format,
-            inputs: reading.inputs,
-            size: reading.block.max(1),
+            inputs,
+            size: block.max(1),
             opened: Vec::new(),
             stream: None,
             rest: Vec::new(),
@@ -266,7 +266,7 @@ impl<'a, F: Format> Blocks<'a, F> {
     }
 
     /// The next block's bytes, until there are no more or something is wrong.
-    fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Block<F::Head>> {
+    pub(super) fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Block<F::Head>> {
         bytes.clear();
         while !self.stopped {
             let head = match self.fill(bytes) {

@@ -18,6 +18,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod text;
+mod whole;
 
 use std::path::Path;
 

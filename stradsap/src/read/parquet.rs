@@ -1,5 +1,6 @@
 //! Columns of Parquet files.
 
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,12 +11,16 @@ use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::{Deserialize, Serialize};
+use stradsap_runtime::private::Source;
 
 use super::csv::{Fault, fields};
 use super::source::{Input, resolve};
-use crate::{DVector, Element, Error, Result, Session};
+use super::whole::{Place, read_by_workers};
+use crate::{DVector, Element, Error, Result, Session, files};
 
 /// The records of one row group.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Group {
     file: usize,
     number: usize,
@@ -24,6 +29,27 @@ struct Group {
 }
 
 type Chunk<T> = (usize, Result<Vec<T>>);
+
+/// Reads row groups.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct Groups<T> {
+    places: Vec<Place>,
+    groups: Vec<Group>,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T: Element + DeserializeOwned> Source for Groups<T> {
+    type Item = T;
+    const LASTS: bool = false;
+
+    fn make(&self, piece: usize, items: &mut Vec<T>) -> std::result::Result<(), String> {
+        let group = &self.groups[piece];
+        let read = records(&self.places[group.file].input()?, group);
+        items.append(&mut read.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+}
 
 pub(super) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path) -> Result<DVector<T>> {
     let inputs = resolve(path)?;
@@ -34,6 +60,13 @@ pub(super) fn read<T: Element + DeserializeOwned>(session: &Session, path: &Path
         for number in 0..reader.num_row_groups() {
             groups.push(Group { file, number, before });
             before += u64::try_from(reader.metadata().row_group(number).num_rows()).unwrap_or(0);
+        }
+    }
+    if let Some(places) = inputs.iter().map(Place::of).collect::<Option<_>>() {
+        let source = Groups { places, groups: groups.clone(), record: PhantomData };
+        let site = format!("reading {}", files::shown(path));
+        if let Some(read) = read_by_workers(session, &site, groups.len(), &source)? {
+            return Ok(read);
         }
     }
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));

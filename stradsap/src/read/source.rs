@@ -111,6 +111,15 @@ pub fn open_unpacked(path: impl AsRef<Path>) -> Result<Box<dyn Read + Send>> {
     Input::local(path.as_ref().to_path_buf()).open()
 }
 
+/// The file that a path or an address names.
+pub(super) fn resolve_one(path: &Path) -> Result<Input> {
+    #[cfg(feature = "remote")]
+    if let Some(input) = super::remote::resolve(path)? {
+        return Ok(input);
+    }
+    Ok(Input::local(path.to_path_buf()))
+}
+
 /// The files that a path, a pattern or an address names, in sorted order.
 pub(crate) fn resolve(path: &Path) -> Result<Vec<Input>> {
     #[cfg(feature = "remote")]

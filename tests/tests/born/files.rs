@@ -238,6 +238,55 @@ pub(crate) fn arrays(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     Ok(())
 }
 
+/// A text in gzip's format, as it is.
+fn gzip(text: &str) -> Vec<u8> {
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let mut chunks = text.as_bytes().chunks(60_000).peekable();
+    if chunks.peek().is_none() {
+        packed.extend([1, 0, 0, 0xff, 0xff]);
+    }
+    while let Some(chunk) = chunks.next() {
+        let len = chunk.len() as u16;
+        packed.push(u8::from(chunks.peek().is_none()));
+        packed.extend(len.to_le_bytes().into_iter().chain((!len).to_le_bytes()));
+        packed.extend(chunk);
+    }
+    packed.extend(crc32fast::hash(text.as_bytes()).to_le_bytes());
+    packed.extend((text.len() as u32).to_le_bytes());
+    packed
+}
+
+/// Packed files, of which each worker reads whole ones, and what may be wrong with them.
+pub(crate) fn packed(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+    let folder = Folder::new();
+    for (k, n) in [MANY / 2, 3, MANY / 5, 1, 0].into_iter().enumerate() {
+        folder.beside(&format!("part-{k}.csv.gz"), gzip(&ratings(n, ["\n", "\r\n"][k % 2])));
+        folder.beside(&format!("text-{k}.gz"), gzip(&"a line of text\n".repeat(n)));
+        folder.beside(&format!("svm-{k}.gz"), gzip(&"1 0:2 7:0.5\n-1 3:1\n".repeat(n)));
+    }
+    folder.beside("part-5.csv", "stars,user,item\n1.5,2,3\n");
+    let all = folder.path().join("part-*");
+    let mut whole = session.read_csv::<Rating>(&all)?;
+    seen.record("ratings", (whole.len(), whole.get(whole.len() - 1)?.stars));
+    seen.digest("ratings", &whole)?;
+    async_parallel_for!(0..whole.len(), [&mut whole], |i| whole[i].stars += 1.0)?;
+    seen.digest("more stars", &whole)?;
+    seen.digest("texts", &session.read_lines(folder.path().join("text-*"))?)?;
+    seen.digest("vectors", &session.read_libsvm(folder.path().join("svm-*"))?)?;
+    let bag = session.read_bag_of_words(folder.file("bag.gz", gzip("3\n4\n2\n1 2 1\n3 4 9\n")))?;
+    seen.record("bag", (bag.documents, bag.words, bag.entries.to_vec()?));
+    seen.record("promises", folder.told(session.read_bag_of_words(folder.file("bag.gz", gzip("3\n4\n3\n1 2 1\n")))));
+    // The first of two that are wrong, and one that is no packed file.
+    folder.beside("part-1.csv.gz", gzip(&(ratings(9, "\n") + "1,n,2,many\n")));
+    folder.beside("part-2.csv.gz", gzip("user,item\n1,2\n"));
+    seen.record("a bad line", folder.told(session.read_csv::<Rating>(&all)));
+    folder.beside("part-1.csv.gz", &gzip(&ratings(MANY / 9, "\n"))[..9_000]);
+    seen.record("half a file", folder.told(session.read_csv::<Rating>(&all)));
+    folder.beside("part-1.csv.gz", "not packed");
+    seen.record("no packed file", folder.told(session.read_csv::<Rating>(&all)));
+    Ok(())
+}
+
 /// The first bad line is reported, whichever worker finds one.
 pub(crate) fn bad_lines(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();

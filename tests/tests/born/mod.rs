@@ -21,6 +21,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     files::bags,
     files::examples,
     files::arrays,
+    files::packed,
     files::bad_lines,
     files::bad_files,
     trained::factorised,
