@@ -396,9 +396,12 @@ fn the_pattern_of_records_with_padding_is_read_off_a_sample() {
     let behind: Vec<(f32, usize, u64)> = pairs.iter().map(|&(a, b, by)| (by, a, b as u64)).collect();
     let visits: Vec<Visit> =
         pairs.iter().map(|&(a, b, by)| Visit { stars: by, user: a, page: b as u32, more: (7, 9) }).collect();
+    let flagged: Vec<(bool, u32, char, u32, f32)> =
+        pairs.iter().map(|&(a, b, by)| (a > b, a as u32, 'c', b as u32, by)).collect();
     let mut plain: Option<Vec<u64>> = None;
     for threads in [1, 3] {
         let session = session(threads);
+        let flagged = &DVector::from_vec(&session, flagged.clone()).unwrap();
         let data = (
             DVector::from_vec(&session, pairs.clone()).unwrap(),
             DVector::from_vec(&session, behind.clone()).unwrap(),
@@ -406,7 +409,7 @@ fn the_pattern_of_records_with_padding_is_read_off_a_sample() {
         );
         let (pairs_there, behind_there, visits_there) = (&data.0, &data.1, &data.2);
         let begun = || DVector::from_fn(&session, len, |i| i as f64).unwrap();
-        let [mut x, mut y, mut z] = [begun(), begun(), begun()];
+        let [mut x, mut y, mut z, mut w] = [begun(), begun(), begun(), begun()];
         let reports = [
             async_parallel_for!(0..n, [&pairs_there, &mut x], |i| {
                 let (a, b, by) = pairs_there[i];
@@ -419,6 +422,11 @@ fn the_pattern_of_records_with_padding_is_read_off_a_sample() {
             async_parallel_for!(0..n, [&visits_there, &mut z], |i| {
                 let visit = visits_there[i];
                 z[visit.page] = 0.5 * z[visit.page] + z[visit.user] * f64::from(visit.stars);
+            }),
+            async_parallel_for!(0..n, [&flagged, &mut w], |i| {
+                let (greater, a, letter, b, by) = flagged[i];
+                assert!(letter == 'c' && greater == (a > b));
+                w[b] = 0.5 * w[b] + w[a] * f64::from(by);
             }),
         ];
         for report in reports {
@@ -434,7 +442,7 @@ fn the_pattern_of_records_with_padding_is_read_off_a_sample() {
             });
             assert_eq!(expected.len(), len);
         }
-        for vector in [x, y, z] {
+        for vector in [x, y, z, w] {
             assert_eq!(Some(crate::common::bits(vector.to_vec().unwrap())), plain);
         }
     }

@@ -124,7 +124,12 @@ fn candidates<'f>(range: &Range<usize>, fields: &[Option<Fields<'f>>]) -> impl I
     records.flat_map(|(capture, fields)| {
         Width::ALL.into_iter().flat_map(move |width| {
             // Where numbers lie as in memory, none begins elsewhere.
-            let each = if fields.are_in_memory() { width.bytes() } else { Width::Four.bytes() };
+            // Behind a `bool` numbers may stand anywhere.
+            let each = match fields.are_in_memory() {
+                true => width.bytes(),
+                false if fields.size().is_multiple_of(Width::Four.bytes()) => Width::Four.bytes(),
+                false => 1,
+            };
             let places = (0..=fields.size().saturating_sub(width.bytes())).step_by(each);
             let places = places.filter(move |byte| byte + width.bytes() <= fields.size());
             places.map(move |byte| Source::Field { fields, width, place: FieldPlace { capture, byte } })

@@ -122,6 +122,7 @@ macro_rules! non_zero {
         // SAFETY: not plain, so nothing is claimed: 0 is no value.
         unsafe impl Element for NonZero<$t> {
             const PLAIN: bool = false;
+            const FLAT: usize = size_of::<$t>();
             fn encode(&self, out: &mut Vec<u8>) {
                 self.get().encode(out);
             }
@@ -195,20 +196,21 @@ pub fn encode_slice<T: Element>(slice: &[T], out: &mut Vec<u8>) {
 }
 
 macro_rules! by_parts {
-    ($([$($generic:tt)*] $t:ty $(= $frees:expr)?, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
+    ($([$($generic:tt)*] $t:ty $(= $frees:expr)? $(; $flat:literal)?, $self:ident, $out:ident => $encode:expr, $bytes:ident => $decode:expr;)*) => {$(
         // SAFETY: not plain, so nothing is claimed.
         unsafe impl<$($generic)*> Element for $t {
             const PLAIN: bool = false;
             const KEEPS_ROOM: bool = Self::FREES;
             $(const FREES: bool = $frees;)?
+            $(const FLAT: usize = $flat;)?
             fn encode(&$self, $out: &mut Vec<u8>) { $encode }
             fn decode($bytes: &mut &[u8]) -> Result<Self, DecodeError> { $decode }
         }
     )*};
 }
 by_parts! {
-    [] bool, self, out => out.push(u8::from(*self)), bytes => flag(bytes, "bool");
-    [] char, self, out => u32::from(*self).encode(out), bytes => decode_char(bytes);
+    [] bool; 1, self, out => out.push(u8::from(*self)), bytes => flag(bytes, "bool");
+    [] char; 4, self, out => u32::from(*self).encode(out), bytes => decode_char(bytes);
     [] String = true, self, out => { self.len().encode(out); out.extend_from_slice(self.as_bytes()) },
         bytes => { let len = usize::decode(bytes)?; decode_str(bytes, len).map(ToString::to_string) };
     [] (), self, _out => {}, _bytes => Ok(());
