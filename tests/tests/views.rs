@@ -282,10 +282,31 @@ pub(crate) mod bodies {
                 }
             })?;
             async_parallel_for!(0..2, [&mut texts], |i| {
-                for (k, text) in texts.iter_mut().enumerate() {
+                let mut k = 0;
+                for text in &mut texts {
                     *text += &format!(" {i} {k}");
+                    k += 1;
                 }
             })?;
+            let mut numbers = DVector::from_fn(session, n, |i| i as f32)?;
+            async_parallel_for!(0..3, [n, &mut numbers], |i| {
+                for (k, number) in (&mut numbers).into_iter().enumerate().skip(i) {
+                    *number = 0.5 * *number + k as f32;
+                }
+                if let Some(first) = numbers.first().copied() {
+                    numbers[i % n] += first;
+                }
+            })?;
+            let mut expected: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            for i in 0..3 {
+                for (k, number) in expected.iter_mut().enumerate().skip(i) {
+                    *number = 0.5 * *number + k as f32;
+                }
+                if let Some(first) = expected.first().copied() {
+                    expected[i % n] += first;
+                }
+            }
+            assert_eq!(numbers.to_vec()?, expected);
             let ends = if n == 0 { 0 } else { 5 + n as u64 + 4 };
             for (k, text) in plain.iter_mut().enumerate() {
                 let linked: u64 = (0..n as u64).filter(|i| i / 2 == k as u64).sum();

@@ -341,10 +341,13 @@ pub(crate) fn rewritten(
     let given_views = Ident::new("views", span);
     let value_names: Vec<&Ident> = values.iter().map(|capture| &capture.name).collect();
     let view_names = handles.iter().map(|capture| &capture.name);
+    // `for element in &mut x` borrows the reference that `x` is.
+    let all = quote!(#(#body)*);
+    let lent = view_names.clone().filter(|name| lent_to_change(all.clone(), name));
     // rustc would propose to rename an unused capture to `_x`, which would capture something else; the macro has
     // a warning of its own.
     let allow = quote_spanned! {span=>
-        #[allow(unused_variables, clippy::shadow_reuse, clippy::shadow_same, clippy::shadow_unrelated)]
+        #[allow(unused_mut, unused_variables, clippy::shadow_reuse, clippy::shadow_same, clippy::shadow_unrelated)]
     };
     quote_spanned! {span=>
         #movability |#given_values, #given_views, #parameters| #output {
@@ -359,9 +362,26 @@ pub(crate) fn rewritten(
             )*
             #allow
             let (#(#view_names,)*) = #given_views;
+            #(#allow let mut #lent = #lent;)*
             #(#body)*
         }
     }
+}
+
+/// Whether `&mut x` stands somewhere by itself: a reference to all of `x`, and not to an element or a field.
+fn lent_to_change(tokens: TokenStream, name: &Ident) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let inside = |token: &TokenTree| matches!(token, TokenTree::Group(group) if lent_to_change(group.stream(), name));
+    let lent = |at: usize| {
+        let goes_on = match tokens.get(at + 3) {
+            Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Bracket,
+            Some(TokenTree::Punct(punct)) => punct.as_char() == '.',
+            _ => false,
+        };
+        matches!(&tokens[at..], [TokenTree::Punct(and), TokenTree::Ident(how), TokenTree::Ident(what), ..]
+            if and.as_char() == '&' && how == "mut" && what == name && !goes_on)
+    };
+    tokens.iter().any(inside) || (0..tokens.len()).any(lent)
 }
 
 /// The statements of the body, without the braces around them: within the closure's own they would be one pair

@@ -144,9 +144,19 @@ macro_rules! slices_to_write {
 slices_to_write!(Range RangeFrom RangeInclusive RangeTo RangeToInclusive);
 
 impl<T: Stored<Number = T>, const C: usize, const W: usize> WriteView<'_, T, C, W> {
-    /// All elements in their order, to change: those of `x[..]`.
+    /// All elements in their order, to change: those of `x[..]`. `for element in &mut x` does the same.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self[..].iter_mut()
+    }
+}
+
+// A body has its views by mutable reference.
+impl<'a, T: Stored<Number = T>, const C: usize, const W: usize> IntoIterator for &'a mut &mut WriteView<'_, T, C, W> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
     }
 }
