@@ -282,10 +282,8 @@ pub(crate) mod bodies {
                 }
             })?;
             async_parallel_for!(0..2, [&mut texts], |i| {
-                let mut k = 0;
                 for text in &mut texts {
-                    *text += &format!(" {i} {k}");
-                    k += 1;
+                    *text += &format!(" {i} {}", text.len());
                 }
             })?;
             let mut numbers = DVector::from_fn(session, n, |i| i as f32)?;
@@ -310,7 +308,10 @@ pub(crate) mod bodies {
             let ends = if n == 0 { 0 } else { 5 + n as u64 + 4 };
             for (k, text) in plain.iter_mut().enumerate() {
                 let linked: u64 = (0..n as u64).filter(|i| i / 2 == k as u64).sum();
-                *text += &format!(" {ends} {linked} 0 {k} 1 {k}");
+                *text += &format!(" {ends} {linked}");
+                for i in 0..2 {
+                    *text += &format!(" {i} {}", text.len());
+                }
             }
             assert_eq!(texts.to_vec()?, plain);
             seen.digest("texts", &texts)?;
