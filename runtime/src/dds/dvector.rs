@@ -14,6 +14,7 @@ use crate::memory::element::Element;
 use crate::memory::element_ops::ops_of;
 use crate::memory::home::Home;
 use crate::planner::recording::MAX_LEN;
+use crate::session::backend::Whereabouts;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner};
 
@@ -246,6 +247,11 @@ impl<T: 'static> DVector<T> {
     /// Another one whenever the contents are.
     pub(crate) fn version(&self) -> u64 {
         self.elements.version()
+    }
+
+    /// Where the elements are.
+    pub(crate) fn whereabouts(&self) -> Result<Whereabouts> {
+        self.session().elements().whereabouts(self.id())
     }
 
     /// Clones of a range of elements.

@@ -57,7 +57,7 @@ pub fn taken_rows<T: Element, S: Sink>(rows: &DMatrix<T>, site: &str, each: usiz
 /// [`Error::Cluster`](crate::Error::Cluster) within the functions of a scheduled program.
 #[doc(hidden)]
 pub fn whereabouts<T: 'static>(vector: &DVector<T>) -> Result<Whereabouts> {
-    vector.session().elements().whereabouts(vector.id())
+    vector.whereabouts()
 }
 
 /// Where the rows are.

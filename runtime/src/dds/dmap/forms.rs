@@ -21,7 +21,6 @@ use crate::dds::dvector::{DVector, each_element};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ops_of;
 use crate::memory::merge::Merge;
-use crate::operate::taken::whereabouts;
 use crate::session::backend::Whereabouts;
 use crate::session::error::Result;
 use crate::session::{SessionInner, locked};
@@ -178,8 +177,8 @@ impl<K: 'static, V: 'static> Forms<K, V> {
     /// Where the entries are.
     pub(crate) fn whereabouts(&self) -> Result<Whereabouts> {
         match self.newer() {
-            Newer::Values(dense) => whereabouts(&dense.values),
-            Newer::Buckets | Newer::Neither(_) => whereabouts(&self.buckets),
+            Newer::Values(dense) => dense.values.whereabouts(),
+            Newer::Buckets | Newer::Neither(_) => self.buckets.whereabouts(),
         }
     }
 }

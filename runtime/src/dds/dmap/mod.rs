@@ -30,7 +30,6 @@ use crate::dds::dvector::DVector;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ops_of;
-use crate::operate::taken::whereabouts;
 use crate::planner::recording::MAX_LEN;
 use crate::session::backend::Whereabouts;
 use crate::session::error::{Error, Result};
@@ -270,7 +269,7 @@ impl<K: Key, V: Element> DMap<K, V> {
     /// As many buckets as there will be entries soon.
     fn grow(&mut self, len: usize) -> Result<()> {
         let buckets = self.buckets.settled()?;
-        if whereabouts(buckets)? == Whereabouts::InRanges {
+        if buckets.whereabouts()? == Whereabouts::InRanges {
             *self = self.made_roomier()?;
             return Ok(());
         }
@@ -358,7 +357,7 @@ pub fn each_entry<K: Key, V: Element>(map: &DMap<K, V>, look: impl FnMut(&K, &V)
 /// Where a map's entries are.
 ///
 /// # Errors
-/// As [`whereabouts`].
+/// [`Error::Cluster`] within the functions of a scheduled program.
 #[doc(hidden)]
 pub fn whereabouts_of_map<K: Key, V: Element>(map: &DMap<K, V>) -> Result<Whereabouts> {
     map.buckets.whereabouts()
