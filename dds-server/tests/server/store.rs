@@ -61,7 +61,7 @@ fn ranges_of_encoded_elements_are_cut_out_across_parts() {
     assert!(matches!(here.get(1, 1, 10, 4_001, Encoding::Encoded), Err(StoreError::Missing { .. })));
 }
 
-/// Whoever wrote them: lengths that say too much, too many or too few of them.
+/// Lengths that say too much, too many of them, or too few.
 #[test]
 fn bytes_that_are_no_records_are_refused() {
     let mut good = Vec::new();

@@ -504,7 +504,7 @@ impl<'p, Q: Key, W: Element, K: Kernel<Item = (Q, W)>> Pipe<'p, K> {
         self.united_with_room(1, name, at, unite)
     }
 
-    /// The same with room for so many times as many entries.
+    /// The same with room for `room` times as many entries.
     fn united_with_room<U: Unite<W>>(
         self,
         room: usize,

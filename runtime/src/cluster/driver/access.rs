@@ -13,12 +13,12 @@ use crate::session::backend::{Changing, ElementBackend, Whereabouts};
 use crate::session::error::{ClusterError, Result};
 use crate::session::{locked, next_id};
 
-/// Bytes that are fetched with an element that is read by itself: so many where elements are read one after the other,
+/// Bytes that are fetched with an element that is read by itself, where elements are read one after the other,
 const NEARBY: usize = 256 << 10;
-/// and so many where each is elsewhere.
+/// and where each is elsewhere.
 const FEW: usize = 4 << 10;
 
-/// After so many reads elsewhere a DDS is fetched whole, unless it is large.
+/// After this number of reads elsewhere a DDS is fetched whole, unless it is large.
 const READS: u32 = 16;
 
 /// The number of DDSs of which the elements fetched last are kept.

@@ -59,7 +59,7 @@ impl Pieces {
         (!piece.is_empty()).then_some(piece)
     }
 
-    /// So many elements that take what they take had so many bytes.
+    /// What a piece had, of elements that take what they take.
     pub(crate) fn took(&mut self, elements: usize, bytes: usize) {
         let fit = (elements as u128 * CHUNK as u128 / bytes.max(1) as u128) as usize;
         self.each = fit.clamp(1, self.each.saturating_mul(4));

@@ -459,7 +459,7 @@ pub(crate) struct SnapshotJob {
     pub(crate) duplicates: Vec<Duplicate>,
 }
 
-/// No process has more of a snapshot in memory twice than about so many bytes.
+/// No process has more of a snapshot in memory twice than about this number of bytes.
 pub(crate) const PIECE: usize = 2 << 20;
 /// (Its length in a snapshot has 4 bytes.)
 pub(crate) const TOO_LARGE: &str = "an element takes 4 GiB or more: snapshots can't hold it";

@@ -38,7 +38,7 @@ use crate::session::{Session, SessionInner, locked};
 /// An empty map has this many buckets: a first loop that fills it is cut into parts of them.
 pub(crate) const FEWEST: usize = 256;
 
-/// How many buckets a map of this many entries has, with room for so many times as many: a power of two.
+/// How many buckets a map of this many entries has, with room for `room` times as many: a power of two.
 pub(crate) fn buckets_for(entries: usize, room: usize) -> Result<usize> {
     let most = MAX_LEN / 2;
     if entries > most {
