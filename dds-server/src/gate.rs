@@ -27,7 +27,7 @@ pub const UNPROVED_EACH: usize = 192;
 /// How long to wait after an `accept` failed: most likely no file descriptors are left, and trying at once won't help.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Lines about refused connections are written no more often than this, with the number of those left out.
+/// Lines about refused connections, and about those that make room, are written no more often than this, with the number of those left out.
 const FOLD: Duration = Duration::from_secs(5);
 
 /// Welcomes the peers that connect, for ever. `entered` gets each peer that passed, with what it was told and what it said.
@@ -46,7 +46,9 @@ where
     C: Fn(&Hello) -> Result<(), String> + Clone + Send + 'static,
 {
     let mut greeting = JoinSet::new();
+    // Who waits for nothing doesn't hide who was refused, nor the other way round.
     let mut refused = Folded { report, last: None, left_out: 0 };
+    let mut silent = Folded { report, last: None, left_out: 0 };
     let mut waiting: VecDeque<Waiting> = VecDeque::new();
     loop {
         tokio::select! {
@@ -66,7 +68,7 @@ where
                 Ok((stream, peer)) => {
                     if let Some(oldest) = oldest_of_too_many(&waiting, peer.ip()).and_then(|at| waiting.remove(at)) {
                         oldest.task.abort();
-                        refused.log(Some(oldest.peer), &"it said nothing while others waited");
+                        silent.log(Some(oldest.peer), &"it said nothing while others waited");
                     }
                     let (secret, me, check) = (secret.clone(), me(), check.clone());
                     let task = greeting.spawn(tasks::owned(async move {
