@@ -21,6 +21,23 @@ pub fn push(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) -> Option<()> 
     Some(())
 }
 
+/// The first of some elements, about `most` bytes of them, in place of what `out` holds; `encode` appends an element. Gives the first that is
+/// left, or `None` if an element takes 4 GiB or more.
+pub fn fill(
+    out: &mut Vec<u8>,
+    elements: Range<usize>,
+    most: usize,
+    mut encode: impl FnMut(usize, &mut Vec<u8>),
+) -> Option<usize> {
+    out.clear();
+    let mut at = elements.start;
+    while at < elements.end && out.len() < most {
+        push(out, |out| encode(at, out))?;
+        at += 1;
+    }
+    Some(at)
+}
+
 /// The first element, and what is behind it.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk::<PREFIX>()?;

@@ -197,14 +197,8 @@ impl Reservation {
     /// # Safety
     /// As for `encode`.
     pub(crate) unsafe fn records(&self, range: Range<usize>, most: usize, out: &mut Vec<u8>) -> Option<usize> {
-        out.clear();
-        let mut at = range.start;
-        while at < range.end && out.len() < most {
-            // SAFETY: the caller's promise.
-            records::push(out, |out| unsafe { self.encode(at..at + 1, out) })?;
-            at += 1;
-        }
-        Some(at)
+        // SAFETY: the caller's promise.
+        records::fill(out, range, most, |at, out| unsafe { self.encode(at..at + 1, out) })
     }
 
     /// Puts encoded elements in their places. On an error nothing has changed.

@@ -117,13 +117,9 @@ impl Cluster {
         for held in base.segments() {
             let mut start = held.range.start;
             while start < held.range.end {
-                records.clear();
-                let mut end = start;
-                while end < held.range.end && records.len() < PIECE {
-                    let pushed = records::push(&mut records, |out| elements.encode_range(end, end + 1, out));
-                    pushed.ok_or_else(|| broken(TOO_LARGE))?;
-                    end += 1;
-                }
+                let encode = |at: usize, out: &mut Vec<u8>| elements.encode_range(at, at + 1, out);
+                let end = records::fill(&mut records, start..held.range.end, PIECE, encode);
+                let end = end.ok_or_else(|| broken(TOO_LARGE))?;
                 for &to in &held.at {
                     let put = self.hub.links.put(to.node, dds, &(start..end), to.snapshot, &records).await;
                     put.map_err(|error| {

@@ -68,9 +68,7 @@ impl Cluster {
                         Fault::Lost
                     })?
                 };
-                if !ops.plain {
-                    pieces.took(part.len(), bytes.len());
-                }
+                pieces.took(part.len(), bytes.len());
                 let mut rest = bytes.as_slice();
                 fresh.push_decoded(part.len(), &mut rest).map_err(broken)?;
             }

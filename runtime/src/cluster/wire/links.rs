@@ -44,13 +44,15 @@ const FIRST: usize = 1 << 12;
 pub(crate) struct Pieces {
     rest: Range<usize>,
     each: usize,
+    /// Whether all elements have as many bytes.
+    plain: bool,
 }
 
 impl Pieces {
     /// Of elements of `size` bytes, or of what they take: that shows as they come.
     pub(crate) fn new(range: Range<usize>, size: Option<usize>) -> Pieces {
         let each = size.map_or(FIRST, |size| (CHUNK / size.max(1)).max(1));
-        Pieces { rest: range, each }
+        Pieces { rest: range, each, plain: size.is_some() }
     }
 
     pub(crate) fn next(&mut self) -> Option<Range<usize>> {
@@ -59,8 +61,11 @@ impl Pieces {
         (!piece.is_empty()).then_some(piece)
     }
 
-    /// What a piece had, of elements that take what they take.
+    /// What a piece had: the next one of elements that take what they take is larger or smaller.
     pub(crate) fn took(&mut self, elements: usize, bytes: usize) {
+        if self.plain {
+            return;
+        }
         let fit = (elements as u128 * CHUNK as u128 / bytes.max(1) as u128) as usize;
         self.each = fit.clamp(1, self.each.saturating_mul(4));
     }

@@ -392,9 +392,7 @@ impl Worker {
             while let Some(part) = pieces.next() {
                 let bytes = self.links.stored(pull.dds, part.clone(), pull.from, size).await;
                 let bytes = bytes.map_err(|error| error.problem(pull.from.node))?;
-                if size.is_none() {
-                    pieces.took(part.len(), bytes.len());
-                }
+                pieces.took(part.len(), bytes.len());
                 bytes_stored += bytes.len() as u64;
                 self.store(Holder { node: to, snapshot: job.snapshot }, pull.dds, &part, &bytes).await?;
             }
