@@ -74,6 +74,9 @@ pub const GROUP: &str = "TESTS_OF_GROUP";
 /// How many groups run at once. Much of their time is waiting: for timeouts, and for each other's processes.
 const AT_ONCE: usize = 4;
 
+/// How many lines are repeated at the end for each group that fails.
+const LINES: usize = 60;
+
 /// Runs the tests that the command line asks for, each group in a process of its own, and says how many failed.
 pub fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std::error::Error>> {
     let asked = Asked::of(std::env::args().skip(1));
@@ -94,21 +97,29 @@ pub fn run(mut groups: Vec<(&'static str, Vec<Test>)>) -> Result<(), Box<dyn std
     let left = Mutex::new(groups.iter().map(|(group, _)| *group).collect::<VecDeque<_>>());
     let next = || left.lock().unwrap().pop_front();
     let failed = std::thread::scope(|scope| {
-        let in_turn = || std::iter::from_fn(next).filter(|group| !succeeds(group)).collect::<Vec<_>>();
+        let in_turn = || std::iter::from_fn(next).filter_map(failures).collect::<Vec<_>>();
         let slots: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
         slots.into_iter().flat_map(|slot| slot.join().unwrap()).collect::<Vec<_>>()
     });
     println!("{} groups of tests in {:.1} s\n", groups.len(), since.elapsed().as_secs_f64());
-    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed in {}", failed.join(", ")).into()) }
+    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed:\n{}", failed.concat()).into()) }
 }
 
-/// Runs a group in a process of its own, and then prints what it wrote.
-fn succeeds(group: &str) -> bool {
+/// Runs a group in a process of its own, and then prints what it wrote. Of a group that fails: which tests did, and the
+/// panics, which would be far above the end of what is printed.
+fn failures(group: &str) -> Option<String> {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let ended = command.args(std::env::args().skip(1)).env(GROUP, group).stdin(Stdio::null()).output().unwrap();
-    print!("{}", String::from_utf8_lossy(&ended.stdout));
-    eprint!("{}", String::from_utf8_lossy(&ended.stderr));
-    ended.status.success()
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    print!("{out}");
+    eprint!("{err}");
+    if ended.status.success() {
+        return None;
+    }
+    let tests = out.lines().filter(|line| line.contains(" ... FAILED"));
+    let panics = err.lines().filter(|line| !line.starts_with("warning: "));
+    let said: String = tests.chain(panics).take(LINES).map(|line| format!("  {line}\n")).collect();
+    Some(format!("{group}: {}\n{said}", ended.status))
 }
 
 fn one_after_the_other(tests: Vec<Test>) -> Result<(), Box<dyn std::error::Error>> {
