@@ -18,7 +18,7 @@ use stradsap_dds_server::store::{Encoding, Store, StoreError};
 use stradsap_dds_server::stream::Listener;
 use stradsap_dds_server::tasks;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::driver::away::Inboxes;
 use crate::cluster::launch::children::{Child, ProcessEnd};
@@ -36,6 +36,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// How long a child that is lost may take to end by itself, and one that was let go.
 const LINGERING: Duration = Duration::from_millis(100);
 const GOING: Duration = Duration::from_secs(2);
+/// How long a process's signs of life may be here before itself.
+const UNKNOWN: Duration = Duration::from_secs(2);
 /// The exit code of a process that was told to end.
 const TERMINATED: i32 = 128 + libc::SIGTERM;
 /// The driver keeps the second copy of snapshots where there is only one other home.
@@ -296,11 +298,8 @@ impl Hub {
         let secret = self.secret.clone();
         let hub = Arc::clone(&self);
         let check = move |peer: &Hello| match peer.purpose {
-            Purpose::Control => Ok(()),
+            Purpose::Control | Purpose::Heartbeat => Ok(()),
             Purpose::Data => serve::admit(peer, hub.links.generation()),
-            Purpose::Heartbeat => {
-                hub.by_process(peer).map(|_| ()).ok_or_else(|| "no such process has joined".to_string())
-            }
         };
         let me = || Hello { generation: self.links.generation(), ..me.clone() };
         let entered = |stream, _, peer| self.meet(stream, peer);
@@ -326,27 +325,42 @@ impl Hub {
                 members.insert(node, member);
             }
             Purpose::Heartbeat => {
-                let Some(node) = self.by_process(&peer) else { return };
-                let (hub, leaving) = (Arc::clone(self), self.leaving_of(node));
-                let heart = tasks::spawn(async move {
-                    let heard = |header: &Header| {
-                        leaving.store(header.tag & heartbeat::LEAVING != 0, Relaxed);
-                        if header.tag & heartbeat::CUT_OFF != 0 && header.generation == hub.links.generation() {
-                            hub.lose_unreached(node, header.lo as Node, "nothing arrives");
+                let hub = Arc::clone(self);
+                tasks::spawn(async move {
+                    // It may be here before the process's first connection, which is told of when the last byte has gone out.
+                    let since = Instant::now();
+                    loop {
+                        match hub.by_process(&peer) {
+                            Some(node) => return hub.hear(node, stream),
+                            None if since.elapsed() > UNKNOWN => return,
+                            None => sleep(Duration::from_millis(5)).await,
                         }
-                    };
-                    let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}, heard).await;
-                    // Not on this task, which `lose` ends.
-                    tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
+                    }
                 });
-                if let Some(member) = locked(&self.members).get_mut(&node) {
-                    member.heart = Some(heart.abort_handle());
-                }
             }
             Purpose::Data => {
                 let hub = Arc::clone(self);
                 tasks::spawn(async move { serve::serve_logged(stream, &peer, &*hub).await });
             }
+        }
+    }
+
+    /// A member gives signs of life.
+    fn hear(self: &Arc<Self>, node: Node, stream: Link) {
+        let (hub, leaving) = (Arc::clone(self), self.leaving_of(node));
+        let heart = tasks::spawn(async move {
+            let heard = |header: &Header| {
+                leaving.store(header.tag & heartbeat::LEAVING != 0, Relaxed);
+                if header.tag & heartbeat::CUT_OFF != 0 && header.generation == hub.links.generation() {
+                    hub.lose_unreached(node, header.lo as Node, "nothing arrives");
+                }
+            };
+            let lost = heartbeat::beat(stream, heartbeat::EVERY, SILENCE, |_| {}, heard).await;
+            // Not on this task, which `lose` ends.
+            tasks::spawn(async move { hub.lose(node, &lost.to_string()) });
+        });
+        if let Some(member) = locked(&self.members).get_mut(&node) {
+            member.heart = Some(heart.abort_handle());
         }
     }
 
