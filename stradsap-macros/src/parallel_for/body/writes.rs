@@ -231,9 +231,13 @@ fn refusal(kind: Kind, mode: Mode, name: &Ident, depth: usize, write: Write) -> 
                  `let mut {name} = {name};` for a copy that lasts one {unit}, {instead}"
             ))
         }
-        (Mode::Write | Mode::Sum, 0, Write::Assign | Write::Update(_)) => Some(format!(
-            "`{name}` itself can't be assigned to in the loop's body: assign to its elements, `{name}[i] = ..`"
-        )),
+        (Mode::Write | Mode::Sum, 0, Write::Assign | Write::Update(_)) => {
+            let reduction =
+                if mode == Mode::Write { format!(", or add to a reduction, `{name}.add(..)`") } else { String::new() };
+            Some(format!(
+                "`{name}` itself can't be assigned to in the loop's body: assign to its elements, `{name}[i] = ..`{reduction}"
+            ))
+        }
         (Mode::Write | Mode::Sum, _, _) => None,
     }
 }
