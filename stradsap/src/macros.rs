@@ -28,7 +28,7 @@
 /// ```
 ///
 /// # Arguments
-/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^32 - 1 iterations that begin at 0 or later. Its integers may be of
+/// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^48 iterations that begin at 0 or later. Its integers may be of
 ///   any type of up to 64 bits; the index has that type in the body. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too.
 ///   Reports and errors number their iterations from 0. `(0..rows, 0..columns)` gives the body pairs, `|(i, j)|`, in the order
 ///   of two nested loops. `&order`, a DVector of `Copy` elements, gives the body one element in each iteration.

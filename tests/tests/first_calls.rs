@@ -170,6 +170,29 @@ fn iterations_that_all_conflict_are_seen_in_a_sample() {
     }
 }
 
+/// Examples have some of few features each: two that share none are there to be found, but no plan would be faster.
+#[test]
+fn iterations_that_mostly_conflict_are_seen_in_a_sample() {
+    let session = session(2);
+    let n = 100_000;
+    let example = |i: usize| -> [u32; 10] { std::array::from_fn(|k| below((i * 10 + k) as u64, 60) as u32) };
+    let data = DVector::from_fn(&session, n, example).unwrap();
+    let mut w = DVector::from_vec(&session, vec![0.5f64; 60]).unwrap();
+    let mut plain = vec![0.5f64; 60];
+    let report = async_parallel_for!(0..n, [&data, &mut w], |i| {
+        let margin: f64 = data[i].iter().map(|&j| w[j]).sum();
+        data[i].iter().for_each(|&j| w[j] -= 0.001 * margin);
+    })
+    .unwrap();
+    assert_eq!(report.strategy(), Strategy::Serial, "{report}");
+    assert!(report.reason().contains("most iterations conflict with most others, by a sample"), "{report}");
+    for i in 0..n {
+        let margin: f64 = example(i).iter().map(|&j| plain[j as usize]).sum();
+        example(i).iter().for_each(|&j| plain[j as usize] -= 0.001 * margin);
+    }
+    assert_eq!(bits(w.to_vec().unwrap()), bits(plain));
+}
+
 /// Where others than those of one row conflict, and rows lie one behind the other or in turn, rows run at the same time.
 #[test]
 fn iterations_that_conflict_in_rows_only_are_recorded_in_full() {

@@ -313,8 +313,8 @@ pub(crate) mod bodies {
     }
 
     pub(crate) fn are_too_many(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
-        let most = (1usize << 31) - 1;
-        for n in [most + 1, 1 << 40, usize::MAX] {
+        let most = 1usize << 48;
+        for n in [most + 1, 1 << 60, usize::MAX] {
             let ends = [
                 session.range(n).collect().err(),
                 session.range(n).map(|i| *i as u8).to_vec().err(),

@@ -570,7 +570,7 @@ pub(crate) mod bodies {
             (DMatrix::from_fn(session, 5, 0, |_, _| 1.0), "the width is 0"),
             (DMatrix::from_fn(session, 5, usize::MAX / 4, |_, _| 1.0), "more than memory has addresses for"),
             (DMatrix::from_fn(session, 1 << 30, 1 << 33, |_, _| 1.0), "more than memory has addresses for"),
-            (DMatrix::from_fn(session, 1 << 31, 1, |_, _| 1.0), "at most 2147483647"),
+            (DMatrix::from_fn(session, (1 << 48) + 1, 1, |_, _| 1.0), "at most 281474976710656"),
         ] {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -15,6 +15,7 @@ mod generated;
 mod homes;
 mod hostile;
 mod kept_plans;
+mod long;
 mod matrices;
 mod odd;
 mod old;
@@ -157,6 +158,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("advice", places::alone(120, advice::ALONE)),
         ("generated::alone", places::alone(120, generated::ALONE)),
         ("homes", places::alone(60, homes::ALONE)),
+        ("long", long::tests()),
         ("kept_plans::alone", places::alone(120, kept_plans::ALONE)),
         ("old::alone", places::alone(60, old::ALONE)),
         ("poisoned::alone", places::alone(60, poisoned::ALONE)),

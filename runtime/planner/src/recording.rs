@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::survey::Survey;
 
-pub use crate::log::{CaptureLog, MAX_LEN};
+pub use crate::log::{CaptureLog, LISTED, MAX_LEN};
 pub use crate::rule::{FieldPlace, Fields, IndexFields, Rule};
 
 /// How many iterations one log covers at most.
@@ -87,7 +87,12 @@ pub struct Recording<'f> {
     slice: usize,
     /// How other processes find out what the iterations touch, if this one can't.
     survey: Option<Survey>,
+    /// Whether this is a sample of a loop that is too long to be recorded in full.
+    no_more: bool,
 }
+
+/// Loops with more iterations than this are never recorded in full, and have no plan that lists iterations: it has 32 bits for each.
+pub const LONGEST_LISTED: usize = u32::MAX as usize;
 
 /// What the recording has to know about a capture.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +135,7 @@ impl<'f> Recording<'f> {
             nanos_each,
             slice,
             survey: None,
+            no_more: false,
         }
     }
 
@@ -148,6 +154,25 @@ impl<'f> Recording<'f> {
             nanos_each: 0.0,
             slice: SLICE,
             survey: None,
+            no_more: false,
+        }
+    }
+
+    /// A sample that stands for a loop that is too long to be recorded in full.
+    pub fn and_no_more(self) -> Self {
+        Recording { no_more: true, ..self }
+    }
+
+    /// Why no plan can list what the iterations touch, or them, if that is so.
+    pub(crate) fn unlisted(&self) -> Option<&'static str> {
+        let shared = self.shared();
+        let too_far = |&c: &usize| self.slices.iter().any(|slice| slice[c].too_far);
+        if shared.iter().any(too_far) {
+            Some("iterations share elements behind the first 2^31 of a DDS, more than a plan can list")
+        } else if self.no_more || (!shared.is_empty() && self.iterations() > LONGEST_LISTED) {
+            Some("iterations share elements, and are more than a plan can list: 2^32 - 1")
+        } else {
+            None
         }
     }
 
@@ -329,6 +354,15 @@ impl<'f> Recording<'f> {
         let (usage, slices) = (self.usage.clone(), self.slices.clone());
         let (rules, survey, outline) = (Vec::new(), None, samples.to_vec());
         Recording { usage, slices, rules, survey, outline, range: self.range.clone(), ..*self }
+    }
+
+    /// About this many iterations of a sample as a loop of their own.
+    pub(crate) fn by_itself(&self, iterations: usize) -> Recording<'f> {
+        let (usage, every) = (self.usage.clone(), (self.recorded() / iterations).max(1));
+        let slices: Vec<_> = self.slices.iter().step_by(every).cloned().collect();
+        let (rules, survey, outline) = (Vec::new(), None, Vec::new());
+        let sample = Recording { usage, slices, rules, survey, outline, range: 0..0, ..*self };
+        Recording { range: 0..sample.recorded(), ..sample }
     }
 
     /// Whether the accesses were computed from the data.

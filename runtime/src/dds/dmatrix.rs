@@ -22,7 +22,7 @@ use crate::session::{Session, SessionInner};
 /// element: loops record, order, undo and send whole rows, and the indices of `m` are row numbers.
 ///
 /// The numbers are plain: integers, floats, and arrays and structs of them without padding. Rows follow each other without gaps,
-/// and the first begins on a cache line. There are at most 2^31 - 1 rows. If rows are short and their width is known when you
+/// and the first begins on a cache line. There are at most 2^48 rows. If rows are short and their width is known when you
 /// compile, a DVector of arrays is faster, since the compiler knows more.
 ///
 /// ```
@@ -84,7 +84,7 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] if `width` is 0, or if the rows don't fit into the address space; [`Error::TooLong`] for more than 2^31 - 1
+    /// [`Error::Rows`] if `width` is 0, or if the rows don't fit into the address space; [`Error::TooLong`] for more than 2^48
     /// rows.
     pub fn from_fn(
         session: &Session,
@@ -119,7 +119,7 @@ impl<T: Element> DMatrix<T> {
     ///
     /// # Errors
     /// [`Error::Rows`] if a row is not as long as the first one, if the first row is empty, or if there are no rows. (Use
-    /// [`from_vec`](DMatrix::from_vec) for a matrix without rows.) [`Error::TooLong`] for more than 2^31 - 1 rows.
+    /// [`from_vec`](DMatrix::from_vec) for a matrix without rows.) [`Error::TooLong`] for more than 2^48 rows.
     pub fn from_rows<R: AsRef<[T]>>(session: &Session, rows: impl IntoIterator<Item = R>) -> Result<DMatrix<T>> {
         let rows = rows.into_iter();
         let (mut numbers, mut width, mut count) = (Vec::new(), None, 0);
@@ -160,7 +160,7 @@ impl<T: Element> DMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] if the numbers don't form whole rows, or if `width` is 0; [`Error::TooLong`] for more than 2^31 - 1 rows.
+    /// [`Error::Rows`] if the numbers don't form whole rows, or if `width` is 0; [`Error::TooLong`] for more than 2^48 rows.
     #[allow(clippy::needless_pass_by_value, reason = "as of a DVector")]
     pub fn from_vec(session: &Session, width: usize, numbers: Vec<T>) -> Result<DMatrix<T>> {
         let rows = numbers.len().checked_div(width).unwrap_or(0);

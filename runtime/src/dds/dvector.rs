@@ -21,7 +21,7 @@ use crate::session::{Session, SessionInner};
 /// A vector of `T` that parallel loops read and write by index.
 ///
 /// Create one from a function, an iterator or a `Vec`; capture it in a loop as `&x` (read) or `&mut x` (read
-/// and write); read it back by index, by range or as a whole. It has at most 2^31 - 1 elements. Rows start on
+/// and write); read it back by index, by range or as a whole. It has at most 2^48 elements. Rows start on
 /// cache lines, and large vectors use huge pages where the system offers them.
 ///
 /// ```
@@ -117,7 +117,7 @@ impl<T: Element> DVector<T> {
     /// moved, so many small chunks need little more memory than the DVector itself, and a single chunk twice as much.
     ///
     /// # Errors
-    /// [`Error::TooLong`] for more than 2^31 - 1 elements; [`Error::Threads`] if the session's threads can't be started.
+    /// [`Error::TooLong`] for more than 2^48 elements; [`Error::Threads`] if the session's threads can't be started.
     pub fn from_chunks(session: &Session, chunks: Vec<Vec<T>>) -> Result<Self> {
         Ok(Self::of_buffer(session.inner(), concatenate(&session.inner(), ops_of::<T>(), chunks)?))
     }

@@ -29,7 +29,7 @@ use crate::memory::element::Element;
 use crate::memory::home::Poison;
 use crate::memory::named::Maker;
 use crate::planner::plan::{self, Facts, MAX_PARTS, Plan};
-use crate::planner::recording::{CaptureShape, Recording};
+use crate::planner::recording::{CaptureShape, MAX_LEN, Recording};
 use crate::session::clock::Instant;
 use crate::session::dot;
 use crate::session::error::{Error, LoopProblem, Result};
@@ -152,7 +152,8 @@ impl<'c> Call<'c> {
             }
         }
         let range = range.map_err(problem)?;
-        let most = u32::MAX as usize;
+        // Rows and columns of a loop over pairs are numbers of 32 bits.
+        let most = if options.columns.is_some() { u32::MAX as usize } else { MAX_LEN };
         if range.len() > most {
             return Err(problem(LoopProblem::TooLong { len: range.len(), max: most }));
         }

@@ -20,7 +20,9 @@ use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
 use crate::memory::buffer::RawBuf;
 use crate::planner::plan::{self, beforehand, outline};
-use crate::planner::recording::{CaptureLog, CaptureShape, Fields, Recording, Usage, long_slices};
+use crate::planner::recording::{
+    CaptureLog, CaptureShape, Fields, LISTED, LONGEST_LISTED, Recording, Usage, long_slices,
+};
 use crate::planner::{inference, recording};
 use crate::session::clock::Instant;
 use crate::session::locked;
@@ -35,7 +37,7 @@ pub(crate) fn shapes(captured: &[Captured]) -> Vec<CaptureShape> {
         .iter()
         .map(|capture| match capture.kind {
             Kind::Vector { len, ops, .. } => {
-                let dealt = capture.dealt;
+                let dealt = capture.dealt && len <= LISTED;
                 CaptureShape { len, reduction: false, by_block: false, owning: ops.needs_drop, dealt }
             }
             Kind::Reduction { ops, .. } => {
@@ -102,7 +104,8 @@ pub(crate) unsafe fn record<'l>(
     {
         let mut sampled = run(few, &tallied);
         tallied::leave_out(&mut sampled, &mut tallied.clone(), captured, (options, false));
-        if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &options.planning(tables)) {
+        if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &shapes(captured), &options.planning(tables))
+        {
             return (sampled, Depth::Sampled);
         }
     }
@@ -111,10 +114,10 @@ pub(crate) unsafe fn record<'l>(
     {
         let mut sampled = run(samples.clone(), &tallied);
         tallied::leave_out(&mut sampled, &mut tallied, captured, (options, false));
-        if beforehand::is_serial(&sampled, &options.planning(tables)) {
+        let shapes = shapes(captured);
+        if beforehand::is_serial(&sampled, &shapes, &options.planning(tables)) {
             return (sampled, Depth::Sampled);
         }
-        let shapes = shapes(captured);
         if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(tables)) {
             return (sampled.as_outline(&samples), Depth::Sampled);
         }
@@ -129,6 +132,10 @@ pub(crate) unsafe fn record<'l>(
         if let Some(recording) = inferred.filter(|_| !may_be_table) {
             return (recording, Depth::Sampled);
         }
+    }
+    if range.len() > LONGEST_LISTED {
+        let sampled = run(inference::samples(&range).unwrap_or_default(), &tallied);
+        return (sampled.and_no_more(), Depth::Concrete);
     }
     let mut whole = run(slices(&range, captured, options.scratch), &tallied);
     tallied::leave_out(&mut whole, &mut tallied, captured, (options, depth != Depth::Sampled));

@@ -108,7 +108,8 @@ impl Call<'_> {
         let base = old.odd.base.as_ref().unwrap_or(&old.plan);
         let offset = iteration.wrapping_sub(base.range.start);
         let mut odd = old.odd.clone();
-        let (Some(place), Err(at)) = (base.place(offset), odd.offsets.binary_search(&(offset as u32))) else {
+        let Ok(listed) = u32::try_from(offset) else { return Ok(None) };
+        let (Some(place), Err(at)) = (base.place(offset), odd.offsets.binary_search(&listed)) else {
             return Ok(None);
         };
         // If they come as close to each other behind this one, there are too many.
@@ -116,7 +117,7 @@ impl Call<'_> {
         if !reused && !odd.offsets.is_empty() && (base.range.len() - place) / near > MOST_ODD {
             return Ok(None);
         }
-        odd.offsets.insert(at, offset as u32);
+        odd.offsets.insert(at, listed);
         let Some(mut plan) = base.with_alone(&odd.offsets, self.key.options.order == Order::Preserve) else {
             return Ok(None);
         };

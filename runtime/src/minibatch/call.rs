@@ -34,6 +34,7 @@ use crate::loops::call::Pack;
 use crate::loops::execute::words;
 use crate::memory::buffer::RawBuf;
 use crate::memory::merge::Merging;
+use crate::planner::recording::LISTED;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
 use crate::session::options::Site;
 use crate::session::pool::Pool;
@@ -137,6 +138,12 @@ impl SyncCall<'_> {
             }
             if matches!(capture.kind, Kind::Relaxed { .. }) {
                 return Err(self.problem(LoopProblem::RelaxedInSync { name: self.site.name(c) }));
+            }
+            if let Kind::Vector { len, .. } = capture.kind
+                && len > LISTED
+            {
+                let name = self.site.name(c);
+                return Err(self.problem(LoopProblem::TooManyElements { name, len, max: LISTED }));
             }
             let same = |other: &Captured| other.id == capture.id && matches!(other.kind, Kind::Reduction { .. });
             if let Some(other) = self.captured[..c].iter().position(same) {

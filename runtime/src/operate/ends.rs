@@ -67,7 +67,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operator`] if a closure panics, [`Error::TooLong`] for more than 2^31 - 1 items, [`Error::Cluster`] if processes
+    /// [`Error::Operator`] if a closure panics, [`Error::TooLong`] for more than 2^48 items, [`Error::Cluster`] if processes
     /// are lost for good.
     #[track_caller]
     pub fn collect(self) -> Result<DVector<K::Item>>

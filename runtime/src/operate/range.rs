@@ -76,7 +76,7 @@ impl Session {
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
     ///
-    /// `len` may be any number. Operators that make a DVector of more than 2^31 - 1 items return
+    /// `len` may be any number. Operators that make a DVector of more than 2^48 items return
     /// [`Error::TooLong`](crate::Error::TooLong).
     ///
     /// # Cost

@@ -238,8 +238,8 @@ pub enum Error {
         /// What was found and what was expected.
         problem: String,
     },
-    /// More elements than one DVector can have (2^31 - 1).
-    #[error("a DVector holds at most {max} elements, and {len} were given")]
+    /// More elements than one DVector can have (2^48), or entries than a map can have (2^30).
+    #[error("at most {max} elements fit into a DDS of this kind, and {len} were given")]
     TooLong {
         /// How many were given.
         len: usize,
@@ -425,10 +425,20 @@ pub enum LoopProblem {
     /// A range begins below 0, or ends beyond the largest `usize`.
     #[error("the range has numbers below 0, or too large for an index")]
     NegativeIndex,
-    /// More iterations than the plan's 32-bit numbers can name.
+    /// More iterations than a loop can have: 2^48, and 2^32 - 1 over pairs.
     #[error("{len} iterations are too many: a loop has at most {max}")]
     TooLong {
         /// How many there are.
+        len: usize,
+        /// How many are possible.
+        max: usize,
+    },
+    /// A synchronous loop captures a longer DVector than it can.
+    #[error("`{name}` has {len} elements: synchronous loops capture at most {max}")]
+    TooManyElements {
+        /// The captured DVector.
+        name: &'static str,
+        /// How many elements it has.
         len: usize,
         /// How many are possible.
         max: usize,

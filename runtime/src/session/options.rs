@@ -287,7 +287,7 @@ impl<A: Int, B: Int> Indices for Pairs<A, B> {
     }
     #[inline(always)]
     fn start([.., columns]: [u64; 3], iteration: usize) -> (u32, u32) {
-        // A loop has fewer than 2^32 iterations; division of so small numbers is faster.
+        // A loop over pairs has fewer than 2^32 iterations; division of so small numbers is faster.
         let (iteration, columns) = (iteration as u32, columns as u32);
         (iteration / columns, iteration % columns)
     }

@@ -27,7 +27,7 @@ impl Plan {
     /// The same plan with some iterations alone, given by their offsets in ascending order. `None` if that isn't possible, or would
     /// make too many blocks.
     pub fn with_alone(&self, odd: &[u32], in_order: bool) -> Option<Plan> {
-        let n = self.range.len() as u32;
+        let n = u32::try_from(self.range.len()).ok()?;
         let known = odd.is_sorted_by(|a, b| a < b) && odd.last().is_some_and(|&last| last < n);
         let orderly = self.strategy == Strategy::Serial || self.tiles.is_some() || !self.windows.is_empty();
         if !known || orderly || self.has_alone() || self.strata.blocks() > 0 {

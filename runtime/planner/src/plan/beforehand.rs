@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::make::WORTHWHILE;
+use super::make::{WORTHWHILE, promises_little};
 use super::sort::writes_any_of;
 use super::{Facts, HotDds};
 use crate::options::{Order, PlanOptions};
-use crate::recording::Recording;
+use crate::recording::{CaptureShape, Recording};
 
 /// How much more of the sampled iterations must write one element than of all of them: the sample may be off.
 const MARGIN: f64 = 1.1;
@@ -15,20 +15,28 @@ const MARGIN: f64 = 1.1;
 const PAIRS: usize = 2048;
 /// one of them as many times farther on as this.
 const PAIRS_APART: usize = 2_654_435_761;
+/// Where at least this share of the pairs conflict, few iterations could run at the same time in any order,
+const MOSTLY: f64 = 0.6;
+/// and blocks of them are tried with this many.
+const ENOUGH: usize = 2048;
 
 /// Whether a recording, of a sample or of the whole loop, shows that the loop should run serially in its own order.
-pub fn is_serial(recording: &Recording<'_>, options: &PlanOptions) -> bool {
-    serial(recording, options).is_some()
+pub fn is_serial(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> bool {
+    serial(recording, shapes, options).is_some()
 }
 
 /// What is to be said of such a loop.
-pub(super) fn serial(recording: &Recording<'_>, options: &PlanOptions) -> Option<Facts> {
+pub(super) fn serial(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Option<Facts> {
+    if let Some(reason) = recording.unlisted() {
+        let (reason, too_many_groups) = (reason.to_string(), options.parts.is_some());
+        return Some(Facts { reason, too_many_groups, peak_bytes: recording.peak_bytes, ..Facts::default() });
+    }
     if options.strategy.is_some() || options.parts.is_some() {
         return None;
     }
     mostly_cut_short(recording)
         .or_else(|| with_hot_element(recording))
-        .or_else(|| all_against_all(recording))
+        .or_else(|| all_against_all(recording, shapes, options))
         .or_else(|| in_a_chain(recording, options))
 }
 
@@ -77,7 +85,8 @@ fn with_hot_element(sampled: &Recording<'_>) -> Option<Facts> {
 
 /// Each iteration of a sample conflicts with those beside it and with others from anywhere. At most a few could run at the same
 /// time then, wherever they stand: of `n` iterations, where one pair in `q` doesn't conflict, an order finds about `ln n / ln q`.
-fn all_against_all(sampled: &Recording<'_>) -> Option<Facts> {
+/// Where most pairs conflict, single iterations find no more; whether blocks do is tried with the sample.
+fn all_against_all(sampled: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Option<Facts> {
     let shared = sampled.shared();
     if !is_sample(sampled) || shared.is_empty() {
         return None;
@@ -93,10 +102,24 @@ fn all_against_all(sampled: &Recording<'_>) -> Option<Facts> {
     let elsewhere = |j: usize| j.wrapping_mul(PAIRS_APART) % n;
     let conflict = |a: usize, b: usize| a == b || do_conflict(sampled, &shared, places[a], places[b]);
     let each = (n / PAIRS).max(1);
-    if n < 2 || !(0..n - 1).step_by(each).all(|j| conflict(j, j + 1) && conflict(j, elsewhere(j))) {
+    if n < 2 {
         return None;
     }
-    let reason = "each iteration conflicts with all others, by a sample".to_string();
+    let compared = (0..n - 1).step_by(each).flat_map(|j| [(j, j + 1), (j, elsewhere(j))]);
+    let (pairs, apart) =
+        compared.fold((0usize, 0usize), |(pairs, apart), (a, b)| (pairs + 1, apart + usize::from(!conflict(a, b))));
+    let mostly = || {
+        let few = apart as f64 <= (1.0 - MOSTLY) * pairs as f64;
+        few && n >= ENOUGH
+            && options.order == Order::Any
+            && promises_little(&sampled.by_itself(ENOUGH), shapes, options)
+    };
+    let reason = match apart {
+        0 => "each iteration conflicts with all others, by a sample",
+        _ if mostly() => "most iterations conflict with most others, by a sample",
+        _ => return None,
+    };
+    let reason = reason.to_string();
     let hot: Vec<HotDds> = shared.into_iter().map(|c| hot_of(sampled, c)).collect();
     let accesses = hot.iter().map(|dds| dds.accesses).sum();
     Some(Facts { reason, hot, accesses, ..Facts::default() })

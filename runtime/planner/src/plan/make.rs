@@ -9,7 +9,7 @@ use super::tiles::{Cutting, Tiles};
 use super::{Block, Facts, HotDds, Offsets, Plan, beforehand, cyclic, order, preserve, sort, windows};
 use crate::options::{Order, PlanOptions, Strategy};
 use crate::recording::{CaptureShape, Recording, Usage};
-use crate::threads::Threads;
+use crate::threads::{Inline, Threads};
 
 /// The number of workers that plans are compared for. A constant, for plans must not depend on the machine.
 pub(super) const WORKERS: usize = 8;
@@ -49,7 +49,7 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
         let facts = Facts { reason, peak_bytes: recording.peak_bytes, ..Facts::default() };
         return Plan::serial(recording.range.clone(), shapes.len(), facts);
     }
-    if let Some(facts) = beforehand::serial(recording, options) {
+    if let Some(facts) = beforehand::serial(recording, shapes, options) {
         return Plan::serial(recording.range.clone(), shapes.len(), facts);
     }
     let shared = recording.shared();
@@ -63,6 +63,17 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
         return aligned(recording, shapes, options, windows);
     }
     Planner::new(recording, shapes, options, pool, shared).plan()
+}
+
+/// Whether a coarse grid of the iterations of a sample would not pay off even if its blocks had more to do. (A fine one has so many groups
+/// that the few iterations of a sample are nearly all apart.)
+pub(super) fn promises_little(sample: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> bool {
+    let options = PlanOptions { grain: None, ..options.clone() };
+    let mut planner = Planner::new(sample, shapes, &options, &Inline, sample.shared());
+    let serial_cost = planner.serial_cost();
+    let together =
+        |grid: &Grid| grid.makespan() as f64 * WORTHWHILE <= (serial_cost + grid.blocks() * BLOCK_COST) as f64;
+    !planner.grid().as_ref().is_some_and(together)
 }
 
 /// The plan of a loop by the outline of its table, or by samples of its rows. None where tiles promise too little, which the outline tells

@@ -25,7 +25,7 @@ pub fn surveyed(
 ) -> Option<Plan> {
     let survey = recording.survey()?;
     let may = options.strategy.is_none_or(|wanted| wanted == Strategy::Grid) && options.order != Order::Preserve;
-    if !may || recording.in_all_blocks.is_some() || beforehand::serial(recording, options).is_some() {
+    if !may || recording.in_all_blocks.is_some() || beforehand::serial(recording, shapes, options).is_some() {
         return None;
     }
     let shared = recording.shared();

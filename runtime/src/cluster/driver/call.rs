@@ -31,7 +31,7 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::home::Home;
 use crate::planner::inference;
 use crate::planner::plan::{self, Plan, beforehand};
-use crate::planner::recording::{CaptureLog, Recording, Usage};
+use crate::planner::recording::{CaptureLog, LONGEST_LISTED, Recording, Usage};
 use crate::planner::survey::{Answer, Question, Sorting, Survey};
 use crate::session::error::{ClusterError, Error, Result};
 use crate::session::pool::Pool;
@@ -306,7 +306,8 @@ impl LoopBackend for Cluster {
         {
             let mut sampled = self.record_slices(&mut state, call, (&few, &tallied), false)?;
             tallied::leave_out(&mut sampled, &mut tallied.clone(), call.captured, (options, false));
-            if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &options.planning(false)) {
+            let shapes = shapes(call.captured);
+            if inference::is_long(&sampled) && beforehand::is_serial(&sampled, &shapes, &options.planning(false)) {
                 return Ok((sampled, Depth::Sampled));
             }
         }
@@ -315,10 +316,10 @@ impl LoopBackend for Cluster {
         {
             let mut sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
             tallied::leave_out(&mut sampled, &mut tallied, call.captured, (options, false));
-            if beforehand::is_serial(&sampled, &options.planning(false)) {
+            let shapes = shapes(call.captured);
+            if beforehand::is_serial(&sampled, &shapes, &options.planning(false)) {
                 return Ok((sampled, Depth::Sampled));
             }
-            let shapes = shapes(call.captured);
             if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(false)) {
                 return Ok((sampled.as_outline(&samples), Depth::Sampled));
             }
@@ -336,6 +337,11 @@ impl LoopBackend for Cluster {
             if let Some(recording) = inference::infer(&sampled, &samples, &shapes, &fields, &*self.pool) {
                 return Ok((recording, Depth::Sampled));
             }
+        }
+        if range.len() > LONGEST_LISTED {
+            let samples = inference::samples(&range).unwrap_or_default();
+            let sampled = self.record_slices(&mut state, call, (&samples, &tallied), false)?;
+            return Ok((sampled.and_no_more(), Depth::Concrete));
         }
         let concrete = depth == Depth::Concrete;
         let slices = slices(&range, call.captured, options.scratch);

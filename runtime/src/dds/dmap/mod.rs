@@ -30,7 +30,7 @@ use crate::dds::dvector::DVector;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ops_of;
-use crate::planner::recording::MAX_LEN;
+use crate::planner::recording::LISTED;
 use crate::session::backend::Whereabouts;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner, locked};
@@ -40,7 +40,7 @@ pub(crate) const FEWEST: usize = 256;
 
 /// How many buckets a map of this many entries has, with room for `room` times as many: a power of two.
 pub(crate) fn buckets_for(entries: usize, room: usize) -> Result<usize> {
-    let most = MAX_LEN / 2;
+    let most = LISTED / 2;
     if entries > most {
         return Err(Error::TooLong { len: entries, max: most });
     }
@@ -282,7 +282,7 @@ impl<K: Key, V: Element> DMap<K, V> {
         if !hashed.is_sorted_by_key(|(hash, _)| *hash) {
             hashed.sort_by_key(|(hash, _)| *hash);
         }
-        *self = Self::of_sorted(&session, len.saturating_mul(2).min(MAX_LEN / 2), hashed.into_iter())?;
+        *self = Self::of_sorted(&session, len.saturating_mul(2).min(LISTED / 2), hashed.into_iter())?;
         Ok(())
     }
 
