@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use stradsap_dds_server::codec;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::body::lease::Lease;
@@ -411,6 +412,8 @@ impl Worker {
         if at.node == self.node.load(Relaxed) {
             let (lo, hi) = (range.start as u64, range.end as u64);
             let put = locked(&self.store).put(dds, at.snapshot, lo, hi, bytes.to_vec());
+            // The next piece may follow at once, and gigabytes take seconds: signs of life go out between them.
+            yield_now().await;
             return put.map_err(|error| Problem::Broken(error.to_string()));
         }
         let put = self.links.put(at.node, dds, range, at.snapshot, bytes).await;
