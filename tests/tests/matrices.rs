@@ -479,7 +479,7 @@ pub(crate) mod bodies {
                     format!("iteration 29 panicked: index out of bounds: the len is {width} but the index is {width}"),
                 ),
                 (batch.unwrap_err(), "uses `m[31]`, but `m` has 30 rows".to_string()),
-                (mapped.unwrap_err(), "`a captured DMatrix` has 30 rows".to_string()),
+                (mapped.unwrap_err(), "`m` has 30 rows".to_string()),
             ] {
                 let error = error.to_string();
                 assert!(error.contains(&said) && error.contains("matrices.rs:"), "{error}");

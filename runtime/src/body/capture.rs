@@ -41,6 +41,8 @@ pub struct WriteShared<'h, D>(pub(crate) &'h mut D);
 pub(crate) struct Captured {
     pub(crate) id: u64,
     pub(crate) session: Arc<SessionInner>,
+    /// What the program calls it, where an operator captures it. (A loop's site has the names.)
+    pub(crate) name: Option<&'static str>,
     /// The DDS whose elements it holds as they were before the loop, in its own copies of them.
     pub(crate) copy_of: Option<u64>,
     /// Of a DDS that is only read: whether its elements are only with the workers that run iterations with them, and blocks come to
@@ -48,6 +50,9 @@ pub(crate) struct Captured {
     pub(crate) dealt: bool,
     pub(crate) kind: Kind,
 }
+
+/// What an operator's closure captures by reference, and what the program calls each.
+pub(crate) type Named<H> = (H, &'static [&'static str]);
 
 /// Refuses elements that may be anything.
 ///

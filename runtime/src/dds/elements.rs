@@ -122,7 +122,14 @@ impl RawVector {
         let memory = Memory::Home(self.home.clone());
         let (len, ops, rows) = (self.len, self.ops, self.rows);
         let kind = Kind::Vector { len, ops, writable, rows, memory, adding: None };
-        Captured { id: self.id, session: Arc::clone(&self.session), copy_of: self.copy_of, dealt: false, kind }
+        Captured {
+            id: self.id,
+            session: Arc::clone(&self.session),
+            name: None,
+            copy_of: self.copy_of,
+            dealt: false,
+            kind,
+        }
     }
 
     /// Calls a function with the elements of a range, a few megabytes at a time and in order.

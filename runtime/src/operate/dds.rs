@@ -6,7 +6,7 @@ use super::kernel::{
     Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Rows, Sampled, Zipped,
 };
 use super::pipe::{IntoPipe, JoinWith, Pipe};
-use crate::body::capture::Handles;
+use crate::body::capture::{Handles, Named};
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key};
 use crate::dds::dmatrix::DMatrix;
@@ -75,7 +75,7 @@ macro_rules! pipe_methods {
             pub fn map_with<'p, U: 'static, W, H, F>(
                 &'p self,
                 values: W,
-                handles: H,
+                handles: Named<H>,
                 body: F,
             ) -> Pipe<'p, Mapped<$kernel, With<W, H, F>, U>>
             where
@@ -99,7 +99,7 @@ macro_rules! pipe_methods {
             pub fn filter_with<'p, W, H, F>(
                 &'p self,
                 values: W,
-                handles: H,
+                handles: Named<H>,
                 body: F,
             ) -> Pipe<'p, Filtered<$kernel, With<W, H, F>>>
             where
@@ -124,7 +124,7 @@ macro_rules! pipe_methods {
             pub fn flat_map_with<'p, R, W, H, F>(
                 &'p self,
                 values: W,
-                handles: H,
+                handles: Named<H>,
                 body: F,
             ) -> Pipe<'p, FlatMapped<$kernel, With<W, H, F>, R>>
             where
@@ -173,7 +173,7 @@ macro_rules! pipe_methods {
                 &self,
                 init: A,
                 values: W,
-                handles: H,
+                handles: Named<H>,
                 f: F,
                 unite: impl FnMut(A, A) -> A,
             ) -> Result<A>

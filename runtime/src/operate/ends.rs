@@ -9,7 +9,7 @@ use super::grouped::{Grouped, Listing, Pairwise, Unite};
 use super::kernel::{Kernel, Mapped};
 use super::pipe::{Pipe, site};
 use super::stage::{Collected, Folded, Items, Keys, PARTITIONS, Reduced, Sorted, Stage, Top, joined, keep_top, unpack};
-use crate::body::capture::Handles;
+use crate::body::capture::{Handles, Named};
 use crate::body::panics;
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key};
@@ -138,7 +138,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         mut self,
         init: A,
         values: V,
-        handles: H,
+        handles: Named<H>,
         f: F,
         unite: impl FnMut(A, A) -> A,
     ) -> Result<A>

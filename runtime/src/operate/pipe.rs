@@ -10,7 +10,7 @@ use super::kernel::{
 };
 use super::run::{Operation, OperatorBackend};
 use super::stage::{Items, Stage, maker_of};
-use crate::body::capture::{Captured, Handles, Read};
+use crate::body::capture::{Captured, Handles, Named, Read};
 use crate::body::value::Values;
 use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
 use crate::dds::dmatrix::DMatrix;
@@ -125,11 +125,13 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     pub(super) fn capture<V: Values + 'p, H: Handles + 'p, F: Copy>(
         &mut self,
         values: V,
-        mut handles: H,
+        (mut handles, names): Named<H>,
         body: F,
     ) -> With<V, H, F> {
         let slot = self.flow.captured.len();
-        self.flow.captured.extend(handles.describe());
+        let names = names.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let named = |(captured, name)| Captured { name, ..captured };
+        self.flow.captured.extend(handles.describe().into_iter().zip(names).map(named));
         With::new(values, slot, body)
     }
 
@@ -156,7 +158,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     pub fn map_with<U: 'static, V, H, F>(
         mut self,
         values: V,
-        handles: H,
+        handles: Named<H>,
         body: F,
     ) -> Pipe<'p, Mapped<K, With<V, H, F>, U>>
     where
@@ -188,7 +190,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
 
     /// [`filter`](Pipe::filter) with captures: `with!([x], pipe.filter(...))`.
     #[doc(hidden)]
-    pub fn filter_with<V, H, F>(mut self, values: V, handles: H, body: F) -> Pipe<'p, Filtered<K, With<V, H, F>>>
+    pub fn filter_with<V, H, F>(mut self, values: V, handles: Named<H>, body: F) -> Pipe<'p, Filtered<K, With<V, H, F>>>
     where
         V: Values + 'p,
         H: Handles + 'p,
@@ -224,7 +226,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     pub fn flat_map_with<R, V, H, F>(
         mut self,
         values: V,
-        handles: H,
+        handles: Named<H>,
         body: F,
     ) -> Pipe<'p, FlatMapped<K, With<V, H, F>, R>>
     where

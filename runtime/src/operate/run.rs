@@ -286,7 +286,8 @@ impl Operation<'_> {
             Failure::Body(source) => BatchProblem::Body(source),
             Failure::OutOfRange { capture, index } => {
                 let (len, rows) = self.captured.get(capture).map_or((0, false), Captured::counted);
-                let dds = if rows { "a captured DMatrix" } else { "a captured DVector" };
+                let unnamed = if rows { "a captured DMatrix" } else { "a captured DVector" };
+                let dds = self.captured.get(capture).and_then(|captured| captured.name).unwrap_or(unnamed);
                 BatchProblem::IndexOutOfRange { dds, index, len, rows }
             }
             Failure::Misspeculation { .. } | Failure::Stopped | Failure::Difference { .. } => BatchProblem::Stopped,

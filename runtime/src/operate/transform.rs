@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
-use crate::body::capture::{Capture, Captured, Handles, Write};
+use crate::body::capture::{Capture, Captured, Handles, Named, Write};
 use crate::body::index::Here;
 use crate::body::slot::Slot;
 use crate::body::value::Values;
@@ -19,32 +19,17 @@ use crate::session::error::Result;
 use crate::session::locked;
 use crate::session::options::{LoopOptions, Site, range};
 
-const NAMES: &[&str] = &[
-    "elements",
-    "capture 1",
-    "capture 2",
-    "capture 3",
-    "capture 4",
-    "capture 5",
-    "capture 6",
-    "capture 7",
-    "capture 8",
-    "capture 9",
-    "capture 10",
-    "capture 11",
-    "capture 12",
-];
-
 /// Where the name of a source file lies, a line and a column.
 type SourcePosition = (usize, u32, u32);
 
 /// The site of a call: one for each place in the program that has a `transform`.
-fn site_of(at: &'static Location<'static>) -> &'static Site {
+fn site_of(at: &'static Location<'static>, captures: &[&'static str]) -> &'static Site {
     static SITES: LazyLock<Mutex<HashMap<SourcePosition, &'static Site>>> = LazyLock::new(Mutex::default);
     let key = (at.file().as_ptr().addr(), at.line(), at.column());
-    locked(&SITES)
-        .entry(key)
-        .or_insert_with(|| Box::leak(Box::new(Site::new(at.file(), at.line(), at.column(), NAMES))))
+    locked(&SITES).entry(key).or_insert_with(|| {
+        let names: &[_] = Vec::leak([&["elements"], captures].concat());
+        Box::leak(Box::new(Site::new(at.file(), at.line(), at.column(), names)))
+    })
 }
 
 /// The DDS that is transformed, and what the closure captures besides.
@@ -120,7 +105,7 @@ macro_rules! transforms {
             /// As the loop's.
             #[track_caller]
             pub fn transform<F: Fn(&mut $element) + Copy + Sync + 'static>(&mut self, f: F) -> Result<()> {
-                self.transform_with((), (), move |(), (), element| f(element))
+                self.transform_with((), ((), &[]), move |(), (), element| f(element))
             }
 
             /// `transform` with captures: `with!([x], y.transform(...))`.
@@ -129,13 +114,14 @@ macro_rules! transforms {
             /// As the loop's.
             #[doc(hidden)]
             #[track_caller]
-            pub fn transform_with<V, H, F>(&mut self, values: V, handles: H, f: F) -> Result<()>
+            pub fn transform_with<V, H, F>(&mut self, values: V, handles: Named<H>, f: F) -> Result<()>
             where
                 V: Values,
                 H: Handles,
                 F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, &'t mut $element) + Copy + Sync + 'static,
             {
-                let (site, bounds) = (site_of(Location::caller()), range(0..self.len()));
+                let ((handles, names), bounds) = (handles, range(0..self.len()));
+                let site = site_of(Location::caller(), names);
                 let handles = Among(Write::<_, 1>(self), handles);
                 async_for(
                     site,
@@ -211,7 +197,7 @@ impl<K: Element, V: Element> DMap<K, V> {
     /// As those of an `async_parallel_for!`.
     #[doc(hidden)]
     #[track_caller]
-    pub fn transform_with<W, H, F>(&mut self, values: W, handles: H, f: F) -> Result<()>
+    pub fn transform_with<W, H, F>(&mut self, values: W, handles: Named<H>, f: F) -> Result<()>
     where
         W: Values,
         H: Handles,

@@ -145,7 +145,8 @@ impl Operators<'_> {
         let values_with_codecs = with_codecs(&values);
         let handle_tuple = emit::tuple(handles.iter().map(|capture| reading(capture)));
         call.method = Ident::new(&format!("{name}_with"), call.method.span());
-        call.args[at] = Expr::Verbatim(quote!(#values_with_codecs, #handle_tuple, #rewritten));
+        let names = handles.iter().map(|capture| capture.name.to_string());
+        call.args[at] = Expr::Verbatim(quote!(#values_with_codecs, (#handle_tuple, &[#(#names),*]), #rewritten));
     }
 }
 

@@ -190,7 +190,14 @@ impl Workbench {
                     (0, Kind::Relaxed { ops, cell: None, len })
                 }
             };
-            captured.push(Captured { id, session: Arc::clone(&session), copy_of: None, dealt: false, kind });
+            captured.push(Captured {
+                id,
+                session: Arc::clone(&session),
+                name: None,
+                copy_of: None,
+                dealt: false,
+                kind,
+            });
         }
         Ok(captured)
     }

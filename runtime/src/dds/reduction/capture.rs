@@ -49,6 +49,7 @@ macro_rules! reductions {
                 Captured {
                     id: cell.id(),
                     session: Arc::clone(session),
+                    name: None,
                     copy_of: None,
                     dealt: false,
                     kind: Kind::Reduction { ops, cell: Some(Arc::clone(cell)) },

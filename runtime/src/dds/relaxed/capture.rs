@@ -37,6 +37,7 @@ macro_rules! relaxed {
                 Captured {
                     id: cell.id,
                     session: Arc::clone(session),
+                    name: None,
                     copy_of: None,
                     dealt: false,
                     kind: Kind::Relaxed { ops, cell: Some(Arc::clone(cell)), len: cell.len },
