@@ -447,9 +447,12 @@ fn reading_and_changing_elements_one_by_one() {
 #[test]
 fn too_many_elements_are_refused_before_they_are_made() {
     let session = session(1);
-    let len = 1usize << 31;
+    let len = (1usize << 48) + 1;
     let error = DVector::from_fn(&session, len, |_| -> u8 { panic!("made") }).unwrap_err();
-    assert_eq!(error.to_string(), format!("a DVector holds at most {} elements, and {len} were given", len - 1));
+    assert_eq!(
+        error.to_string(),
+        format!("at most {} elements fit into a DDS of this kind, and {len} were given", len - 1)
+    );
 }
 
 /// A vector drops what it holds, and so do the copies that loops keep of it.

@@ -55,6 +55,13 @@ fn elements_of<T: Element>(ops: &'static ElementOps, numbers: usize) -> usize {
     numbers / ops.width()
 }
 
+/// Checks that a DVector may have this many elements of this size.
+pub(crate) fn check_len(len: usize, size: usize) -> Result<()> {
+    // (No more bytes have addresses, and some go into alignment.)
+    let max = MAX_LEN.min((isize::MAX as usize >> 1) / size.max(1));
+    if len > max { Err(Error::TooLong { len, max }) } else { Ok(()) }
+}
+
 /// One buffer with the elements of all chunks, in their order: each chunk has `T`s, or whole rows of them. Chunks are freed as
 /// they are moved.
 pub(crate) fn concatenate<T: Element>(
@@ -64,9 +71,7 @@ pub(crate) fn concatenate<T: Element>(
 ) -> Result<RawBuf> {
     let numbers = chunks.iter().fold(0usize, |sum, chunk| sum.saturating_add(chunk.len()));
     let len = elements_of::<T>(ops, numbers);
-    if len > MAX_LEN {
-        return Err(Error::TooLong { len, max: MAX_LEN });
-    }
+    check_len(len, ops.size)?;
     let mut buffer = RawBuf::for_random_access(ops, len);
     let destination = Destination(buffer.base().cast::<T>());
     let mut starts = Vec::with_capacity(chunks.len());

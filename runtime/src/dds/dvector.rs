@@ -7,13 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::capture::Captured;
-use crate::dds::chunks::concatenate;
+use crate::dds::chunks::{check_len, concatenate};
 use crate::dds::elements::{Elements, RawVector};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;
 use crate::memory::element_ops::ops_of;
 use crate::memory::home::Home;
-use crate::planner::recording::MAX_LEN;
 use crate::session::backend::Whereabouts;
 use crate::session::error::{Error, Result};
 use crate::session::{Session, SessionInner};
@@ -123,9 +122,7 @@ impl<T: Element> DVector<T> {
     }
 
     fn collect(session: &Session, len: usize, elements: impl Iterator<Item = T>) -> Result<Self> {
-        if len > MAX_LEN {
-            return Err(Error::TooLong { len, max: MAX_LEN });
-        }
+        check_len(len, size_of::<T>())?;
         let mut buffer = RawBuf::for_random_access(ops_of::<T>(), len);
         elements.for_each(|element| buffer.push(element));
         Ok(Self::of_buffer(session.inner(), buffer))

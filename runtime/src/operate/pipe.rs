@@ -12,11 +12,11 @@ use super::run::{Operation, OperatorBackend};
 use super::stage::{Items, Stage, maker_of};
 use crate::body::capture::{Captured, Handles, Named, Read};
 use crate::body::value::Values;
+use crate::dds::chunks::check_len;
 use crate::dds::dmap::{DMap, DMultiMap, Key, MapView, MultiMapView};
 use crate::dds::dmatrix::DMatrix;
 use crate::dds::dvector::DVector;
 use crate::memory::element::Element;
-use crate::planner::recording::MAX_LEN;
 use crate::session::SessionInner;
 use crate::session::error::{Error, LoopProblem, Result};
 
@@ -72,10 +72,7 @@ impl Flow {
 
     /// Checks that a DVector has room for the items of a kernel, as far as their number is known.
     pub(super) fn fits<K: Kernel>(&self) -> Result<()> {
-        if K::ONE_EACH && self.len > MAX_LEN {
-            return Err(Error::TooLong { len: self.len, max: MAX_LEN });
-        }
-        Ok(())
+        if K::ONE_EACH { check_len(self.len, size_of::<K::Item>()) } else { Ok(()) }
     }
 
     /// Runs a stage that was made from the pipe's kernel, here or on workers, as `run` has it run.

@@ -15,14 +15,14 @@ use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
     ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
 };
+use crate::dds::chunks::check_len;
 use crate::dds::dmap::buckets_for;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::operate::run::{Chunking, Made, Operation, OperatorBackend};
 use crate::operate::stage::{Items, Stage};
-use crate::planner::recording::MAX_LEN;
-use crate::session::error::{Error, Result};
+use crate::session::error::Result;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
 
@@ -204,9 +204,7 @@ impl RemoteCall for OperatorCall<'_> {
             _ => items,
         };
         let len = own.iter().sum();
-        if len > MAX_LEN {
-            return Err(Fault::Error(Error::TooLong { len, max: MAX_LEN }));
-        }
+        check_len(len, kept.home.ops().size).map_err(Fault::Error)?;
         let placement = cluster.store_results(state, dealt.call, kept, &own, buckets).await?;
         let home = &kept.home;
         let entry = state.entries.entry(kept.dds).or_insert_with(|| {
