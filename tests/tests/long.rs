@@ -131,10 +131,8 @@ mod bytes {
                 let at = plain.entry(place(i)).or_insert_with(|| of(place(i)));
                 *at = at.wrapping_add(next).wrapping_add(1);
             }
-            // (The first few touch none so far away.)
             assert_eq!(report.strategy(), Strategy::Serial, "{}", report.reason());
-            let unlisted = report.reason().contains("more than a plan can list");
-            assert_eq!(unlisted, n > 500, "{}", report.reason());
+            assert!(report.reason().contains("more than a plan can list"), "{}", report.reason());
         }
         for (&at, &value) in plain.iter().step_by(1000) {
             assert_eq!(x.get(at)?, value, "{at}");

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::recording::{CaptureShape, FieldPlace, Fields, LISTED, Recording, Rule, SLICE, Usage};
+use crate::recording::{CaptureShape, FieldPlace, Fields, Recording, Rule, SLICE, Usage};
 use crate::rule::{Source, Width};
 use crate::survey::Survey;
 use crate::threads::Threads;
@@ -71,7 +71,7 @@ pub fn infer<'f>(
         let slices = range.len().div_ceil(SLICE);
         let inside = pool.map(slices, |s| {
             let start = range.start + s * SLICE;
-            rule.within(start..range.end.min(start + SLICE), shape.len.min(LISTED))
+            rule.within(start..range.end.min(start + SLICE), shape.len)
         });
         if !inside.into_iter().all(|inside| inside) {
             return None;
@@ -94,9 +94,6 @@ pub fn surveyed(
     let mut shared = Vec::new();
     for (c, rule) in rules.iter().enumerate() {
         if let Some(rule) = rule {
-            if shapes[c].len > LISTED {
-                return None;
-            }
             let (source, write) = rule.single()?;
             shared.push((c, shapes[c].len, source, write));
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The most elements of a DDS, and the most iterations of a loop.
 pub const MAX_LEN: usize = 1 << 48;
-/// The elements of a DDS that can be listed are below this: indices share 32 bits with the write bit.
+/// The most elements of a DDS that iterations share in a plan: listed indices have 32 bits with the write bit.
 pub const LISTED: usize = 1 << 31;
 
 const READ: u8 = 1;
@@ -45,8 +45,6 @@ pub struct CaptureLog {
     reads_only: bool,
     pub(crate) wrote: bool,
     in_scratch: bool,
-    /// Whether there were elements that can't be listed.
-    pub(crate) too_far: bool,
     /// How what sets up a block's scratch accesses the DDS, in each block.
     by_scratch: u8,
     /// How many iterations ended early, so that what they touch behind that is missing.
@@ -131,10 +129,6 @@ impl CaptureLog {
     pub(crate) fn push(&mut self, index: usize, write: bool) {
         self.wrote |= write;
         if self.reads_only {
-            return;
-        }
-        if index >= LISTED {
-            self.too_far = true;
             return;
         }
         let entry = (index as u32) << 1 | u32::from(write);

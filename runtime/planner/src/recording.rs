@@ -164,11 +164,18 @@ impl<'f> Recording<'f> {
     }
 
     /// Why no plan can list what the iterations touch, or them, if that is so.
-    pub(crate) fn unlisted(&self) -> Option<&'static str> {
+    pub(crate) fn unlisted(&self, shapes: &[CaptureShape]) -> Option<&'static str> {
         let shared = self.shared();
-        let too_far = |&c: &usize| self.slices.iter().any(|slice| slice[c].too_far);
-        if shared.iter().any(too_far) {
-            Some("iterations share elements behind the first 2^31 of a DDS, more than a plan can list")
+        // Elements that a plan's order leaves with workers are handed out by numbers of 32 bits.
+        let too_long = |(usage, shape): (&Usage, &CaptureShape)| match usage {
+            Usage::Shared => shape.len > LISTED,
+            Usage::InStep { written: true, .. } => !shared.is_empty() && shape.len > LONGEST_LISTED,
+            _ => false,
+        };
+        if self.usage.iter().zip(shapes).any(too_long) {
+            Some(
+                "iterations share elements, and a DDS has more than a plan can list: 2^31, or 2^32 - 1 that are written in step",
+            )
         } else if self.no_more || (!shared.is_empty() && self.iterations() > LONGEST_LISTED) {
             Some("iterations share elements, and are more than a plan can list: 2^32 - 1")
         } else {

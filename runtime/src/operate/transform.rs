@@ -19,13 +19,13 @@ use crate::session::error::Result;
 use crate::session::locked;
 use crate::session::options::{LoopOptions, Site, range};
 
-/// Where the name of a source file lies, a line and a column.
-type SourcePosition = (usize, u32, u32);
+/// Where the name of a source file lies, a line, a column, and where the captures' names lie: calls that a macro writes share the rest.
+type SourcePosition = (usize, u32, u32, usize);
 
 /// The site of a call: one for each place in the program that has a `transform`.
-fn site_of(at: &'static Location<'static>, captures: &[&'static str]) -> &'static Site {
+fn site_of(at: &'static Location<'static>, captures: &'static [&'static str]) -> &'static Site {
     static SITES: LazyLock<Mutex<HashMap<SourcePosition, &'static Site>>> = LazyLock::new(Mutex::default);
-    let key = (at.file().as_ptr().addr(), at.line(), at.column());
+    let key = (at.file().as_ptr().addr(), at.line(), at.column(), captures.as_ptr().addr());
     locked(&SITES).entry(key).or_insert_with(|| {
         let names: &[_] = Vec::leak([&["elements"], captures].concat());
         Box::leak(Box::new(Site::new(at.file(), at.line(), at.column(), names)))

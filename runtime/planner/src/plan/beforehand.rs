@@ -27,7 +27,7 @@ pub fn is_serial(recording: &Recording<'_>, shapes: &[CaptureShape], options: &P
 
 /// What is to be said of such a loop.
 pub(super) fn serial(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> Option<Facts> {
-    if let Some(reason) = recording.unlisted() {
+    if let Some(reason) = recording.unlisted(shapes) {
         let (reason, too_many_groups) = (reason.to_string(), options.parts.is_some());
         return Some(Facts { reason, too_many_groups, peak_bytes: recording.peak_bytes, ..Facts::default() });
     }

@@ -36,7 +36,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// How long a child that is lost may take to end by itself, and one that was let go.
 const LINGERING: Duration = Duration::from_millis(100);
 const GOING: Duration = Duration::from_secs(2);
-/// How long a process's signs of life may be here before itself.
+/// How long a process may have a heartbeat here before it is a member.
 const UNKNOWN: Duration = Duration::from_secs(2);
 /// The exit code of a process that was told to end.
 const TERMINATED: i32 = 128 + libc::SIGTERM;
@@ -327,7 +327,7 @@ impl Hub {
             Purpose::Heartbeat => {
                 let hub = Arc::clone(self);
                 tasks::spawn(async move {
-                    // It may be here before the process's first connection, which is told of when the last byte has gone out.
+                    // Its first connection counts when the last byte of the greeting has gone out: this one may be sooner.
                     let since = Instant::now();
                     loop {
                         match hub.by_process(&peer) {
