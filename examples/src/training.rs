@@ -129,7 +129,8 @@ impl<'a, M: Measures> Training<'a, M> {
         self.resumed = None;
         let Some(signal) = self.stopping() else { return self.saving.epoch_done(&mut self.run, vectors) };
         self.saving.stop(&mut self.run, vectors)?;
-        Err(stradsap::Error::Stopped { signal })
+        // A warning may have become an order meanwhile.
+        Err(stradsap::Error::Stopped { signal: self.session.stopping().unwrap_or(signal) })
     }
 
     /// Waits for the last checkpoint, draws the plot, writes the report, and says on standard output what was reached.
