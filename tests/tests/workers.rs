@@ -16,6 +16,7 @@ mod homes;
 mod hostile;
 mod kept_plans;
 mod long;
+mod looked_at;
 mod matrices;
 mod odd;
 mod old;
@@ -57,7 +58,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `generated`, `kept_plans`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
+/// Where `captured`, `generated`, `kept_plans`, `looked_at`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 5] = [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
 /// Where `coloured` runs: on each number of workers, each number of threads.
@@ -159,6 +160,9 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("generated::alone", places::alone(120, generated::ALONE)),
         ("homes", places::alone(60, homes::ALONE)),
         ("long", long::tests()),
+        ("looked_at", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, looked_at::SCENARIOS)),
+        ("looked_at::servers", at_home(looked_at::SCENARIOS)),
+        ("looked_at::alone", places::alone(60, looked_at::ALONE)),
         ("kept_plans::alone", places::alone(120, kept_plans::ALONE)),
         ("old::alone", places::alone(60, old::ALONE)),
         ("poisoned::alone", places::alone(60, poisoned::ALONE)),

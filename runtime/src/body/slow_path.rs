@@ -7,7 +7,7 @@
 //! # Why this is sound
 //! 1. The elements are lent: they live as long as the [`SlowPath`], and every index is compared with their number first.
 //! 2. While recording nothing is written to them: writers get scratch, so any thread may read any element. (On a worker a
-//!    pager first brings those that are elsewhere.)
+//!    pager first brings those that are elsewhere; so it does to operators.)
 //! 3. In a run an address is given only for an element that the block owns in that way: the spans and lists
 //!    come from the plan, whose conflicting blocks the executor keeps apart; a DDS captured for reading is
 //!    written by nobody. For any other element it is that of a copy, which the block alone has (`astray`).
@@ -20,6 +20,7 @@
 mod ranges;
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -112,6 +113,8 @@ const FEW_ENTRIES: usize = 32;
 pub(crate) enum Doing<'t> {
     /// The DDS is only read, by everybody: any element may be reached.
     ReadOnly,
+    /// The DDS is only read, by everybody; a pager brings elements that are elsewhere. Those around the last one are here.
+    Fetched(&'t dyn Pager, Cell<ViewRange>),
     /// A run by parts: the spans that don't fit the view's one range.
     Spans(Vec<ViewRange>),
     /// Each iteration owns the element at a distance from its number. Those of the running ones are the view's range. The block
@@ -134,10 +137,12 @@ pub(crate) enum Doing<'t> {
     Reduction,
 }
 
-/// Brings elements that are elsewhere to their places, while a loop is recorded.
+/// Brings elements that are elsewhere to their places, while nobody writes them.
 pub(crate) trait Pager: Sync {
-    /// False: that element can't be had now, and the recording is void.
-    fn bring(&self, capture: usize, index: usize) -> bool;
+    /// Elements around this one that are here now. None: it can't be had, and what is being done is void.
+    fn bring(&self, capture: usize, index: usize) -> Option<Range<usize>>;
+    /// Whether all elements are here.
+    fn has_all(&self, capture: usize) -> bool;
 }
 
 pub(crate) struct Recorder<'t> {
@@ -302,6 +307,7 @@ impl<'t> SlowPath<'t> {
         match &self.doing {
             Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
             Doing::Listed(listing, listed) if i < self.len => self.in_listing(listing, listed, i, access),
+            Doing::Fetched(_, last) if i < self.len => self.in_spans(&[last.get()], i, access),
             _ => None,
         }
     }
@@ -313,6 +319,13 @@ impl<'t> SlowPath<'t> {
         }
         match &self.doing {
             Doing::ReadOnly if access == Access::Read => self.address(i),
+            Doing::Fetched(pager, last) if access == Access::Read => {
+                match pager.bring(self.capture, i) {
+                    Some(here) => last.set(ViewRange { lo: here.start, len: here.len(), wlen: 0 }),
+                    None => self.end(AccessTrouble::Unreachable),
+                }
+                self.address(i)
+            }
             Doing::Tally(pages) if access != Access::Read => pages.borrow_mut().reach(i),
             Doing::Spans(spans) => self.in_spans(spans, i, access).unwrap_or_else(|| self.stray(i)),
             Doing::Packed { offset, now, elements, start } => match now.get() {
@@ -337,9 +350,12 @@ impl<'t> SlowPath<'t> {
                 address
             }
             Doing::Record(recorder) => self.record(recorder, i, access),
-            Doing::ReadOnly | Doing::InStep { .. } | Doing::Tiled(_) | Doing::Tally(_) | Doing::Reduction => {
-                self.stray(i)
-            }
+            Doing::ReadOnly
+            | Doing::Fetched(..)
+            | Doing::InStep { .. }
+            | Doing::Tiled(_)
+            | Doing::Tally(_)
+            | Doing::Reduction => self.stray(i),
         }
     }
 
@@ -380,9 +396,12 @@ impl<'t> SlowPath<'t> {
                 let (from, to) = listed.now.get()?;
                 (*listing.entries.get(from..to)?.first()? >> 1) as usize
             }
-            Doing::ReadOnly | Doing::Packed { .. } | Doing::Record(_) | Doing::Tally(_) | Doing::Reduction => {
-                return None;
-            }
+            Doing::ReadOnly
+            | Doing::Fetched(..)
+            | Doing::Packed { .. }
+            | Doing::Record(_)
+            | Doing::Tally(_)
+            | Doing::Reduction => return None,
         };
         (index < self.len).then_some(index)
     }
@@ -492,7 +511,7 @@ impl<'t> SlowPath<'t> {
         }
         if let Some(pager) = recorder.pager
             && (concrete || !write)
-            && !pager.bring(self.capture, i)
+            && pager.bring(self.capture, i).is_none()
         {
             self.end(AccessTrouble::Unreachable);
         }

@@ -27,7 +27,7 @@ use crate::memory::ranges::Ranges;
 use crate::memory::spare::Spare;
 use crate::memory::spill::FileMemory;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
 pub(crate) struct Reservation {
@@ -93,11 +93,19 @@ impl Reservation {
         let offset = ptr.as_ptr().addr().wrapping_neg() % align;
         // SAFETY: the mapping is longer than the elements by the alignment.
         let base = unsafe { ptr.add(offset) };
-        if bytes >= HUGE_PAGE && !cfg!(miri) {
+        let reservation = Self::at(base, Room::Memory(ptr, mapped), ops, len);
+        reservation.in_small_pages(false);
+        Some(reservation)
+    }
+
+    /// Whether what is touched from now on takes a page of memory, or a huge one.
+    pub(crate) fn in_small_pages(&self, small: bool) {
+        let bytes = self.len * self.ops.size;
+        if bytes >= HUGE_PAGE && matches!(self.room, Room::Memory(..)) && !cfg!(miri) {
+            let advice = if small { libc::MADV_NOHUGEPAGE } else { libc::MADV_HUGEPAGE };
             // SAFETY: within the mapping; advice changes no contents, and a refusal is harmless.
-            unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(self.base().cast(), bytes, advice) };
         }
-        Some(Self::at(base, Room::Memory(ptr, mapped), ops, len))
     }
 
     fn at(base: NonNull<u8>, room: Room, ops: &'static ElementOps, len: usize) -> Reservation {

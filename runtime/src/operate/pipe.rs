@@ -281,7 +281,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One look-up for each item. On workers, each worker fetches the whole map once.
+    /// One look-up for each item. On workers, a worker with few items for the map's size fetches what it looks up, 4 KiB at a time;
+    /// else it fetches the whole map once.
     pub fn join<'m, M, F>(self, map: &'m M, key: F) -> Pipe<'p, M::Joined<'m, K, F>>
     where
         M: JoinWith<K::Item>,

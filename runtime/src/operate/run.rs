@@ -2,8 +2,8 @@
 //!
 //! # Why this is sound
 //! Sources and captures are borrowed by the caller of the operator, and nobody writes them meanwhile; on a worker their
-//! shards are kept alive, and hold every element of the chunks and captures. Slots of captures cover all their elements, to
-//! be read.
+//! shards are kept alive, and hold every element of the chunks and captures, but for captures of which a pager brings what is
+//! looked at. Slots of captures cover all their elements, to be read.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -21,6 +21,7 @@ use crate::body::lease::Lease;
 use crate::body::outcome::{Failure, outcome, unwound};
 use crate::body::panics;
 use crate::body::slot::{Owned, Slot};
+use crate::body::slow_path::{Doing, Pager, ViewRange};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
 use crate::session::error::{BatchProblem, Error, LoopProblem, Result};
@@ -82,22 +83,32 @@ pub(crate) trait OperatorBackend: Send + Sync {
 }
 
 /// A context whose views reach every element of the captures, to be read.
-fn reading<'s>(captures: &'s Lease<'_>) -> Context<'s> {
+fn reading<'s>(captures: &'s Lease<'_>, fetched: Option<Fetched<'s>>) -> Context<'s> {
     Context::new(|state| {
+        let owned = |c: usize, lent| match fetched {
+            Some((pager, which)) if which.get(c) == Some(&true) && !pager.has_all(c) => {
+                Owned::by(Doing::Fetched(pager, Cell::new(ViewRange::EMPTY)))
+            }
+            _ => Owned::all(lent),
+        };
         let slot = |c: usize| match captures.vector(c) {
-            // SAFETY: the operator has the captures borrowed, and nobody writes them.
-            Some(lent) => unsafe { Slot::of_elements(c, lent, Owned::all(lent), state) },
+            // SAFETY: the operator has the captures borrowed, and nobody writes them. They are here, or the pager brings them.
+            Some(lent) => unsafe { Slot::of_elements(c, lent, owned(c, lent), state) },
             None => Slot::absent(c, state),
         };
         (0..captures.captured().len()).map(slot).collect()
     })
 }
 
+/// Who brings elements of captures that are elsewhere, and of which captures.
+pub(crate) type Fetched<'c> = (&'c dyn Pager, &'c [bool]);
+
 /// What chunks are run with.
 pub(crate) struct Chunks<'c> {
     pub(crate) stage: &'c dyn Stage,
     pub(crate) sources: &'c Lease<'c>,
     pub(crate) captures: &'c Lease<'c>,
+    pub(crate) fetched: Option<Fetched<'c>>,
     pub(crate) cut: Chunking,
     /// Set when nobody wants the result any more.
     pub(crate) stopped: &'c AtomicBool,
@@ -131,10 +142,10 @@ impl Chunks<'_> {
     /// One chunk: a list for each partition.
     ///
     /// # Safety
-    /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here.
+    /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here, or brought.
     unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
-        let context = reading(self.captures);
+        let context = reading(self.captures, self.fetched);
         context.state.at.set(start);
         let source = |k| {
             let source = self.sources.vector(k).filter(|source| end <= source.len())?;
@@ -271,8 +282,8 @@ impl Operation<'_> {
         let pool = self.session.pool()?;
         let (sources, captures) = (Lease::of(self.sources), Lease::of(self.captured));
         let never = AtomicBool::new(false);
-        let chunks =
-            Chunks { stage: self.stage, sources: &sources, captures: &captures, cut: self.cut(), stopped: &never };
+        let (stage, cut) = (self.stage, self.cut());
+        let chunks = Chunks { stage, sources: &sources, captures: &captures, fetched: None, cut, stopped: &never };
         // SAFETY: the pipe holds the borrows of its sources and captures, and put all of this together.
         let made = unsafe { chunks.run(0..self.cut().chunks(), &pool) };
         made.and_then(|made| shuffle_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))

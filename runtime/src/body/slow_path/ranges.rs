@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{Access, Doing, Listing, RUNAWAY_SYMBOLIC, Recorder, SlowPath, ViewRange, is_cheap};
+use super::{Access, Doing, Listing, Pager, RUNAWAY_SYMBOLIC, Recorder, SlowPath, ViewRange, is_cheap};
 use crate::body::context::AccessTrouble;
 use crate::body::panics;
 use crate::memory::buffer::RawBuf;
@@ -31,6 +31,10 @@ impl SlowPath<'_> {
         }
         match &self.doing {
             Doing::ReadOnly if !write => self.address(start),
+            Doing::Fetched(pager, _) if !write => {
+                self.bring_all(*pager, range);
+                self.address(start)
+            }
             Doing::Spans(spans) if owns(spans, own, &range, write) => self.address(start),
             Doing::Logged { spans, saved } if owns(spans, own, &range, write) => {
                 if write {
@@ -55,6 +59,15 @@ impl SlowPath<'_> {
         }
     }
 
+    fn bring_all(&self, pager: &dyn Pager, mut range: Range<usize>) {
+        while !range.is_empty() {
+            match pager.bring(self.capture, range.start) {
+                Some(here) => range.start = here.end.max(range.start + 1),
+                None => self.end(AccessTrouble::Unreachable),
+            }
+        }
+    }
+
     fn stray_to_range(&self, range: Range<usize>, write: bool) -> *mut u8 {
         let trouble = AccessTrouble::Misspeculation { capture: self.capture };
         self.state.record(trouble);
@@ -73,9 +86,8 @@ impl SlowPath<'_> {
         }
         if let Some(pager) = recorder.pager
             && (concrete || !write)
-            && !range.clone().all(|i| pager.bring(self.capture, i))
         {
-            self.end(AccessTrouble::Unreachable);
+            self.bring_all(pager, range.clone());
         }
         if concrete && lent.is_writable() {
             let mut own = recorder.own.borrow_mut();

@@ -13,7 +13,8 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, ShuffleJob, StoreJob,
+    ControlClient, LOOKED_AT, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, Segment,
+    ShuffleJob, StoreJob,
 };
 use crate::dds::chunks::check_len;
 use crate::dds::dmap::buckets_for;
@@ -59,7 +60,7 @@ impl Logged for OperatorLogged {
     }
 
     fn replay<'r>(self: Arc<Self>, cluster: &'r Cluster, state: &'r mut State) -> Replay<'r> {
-        Box::pin(cluster.run_again(state, OperatorCall { logged: self, stage: None }))
+        Box::pin(cluster.run_again(state, OperatorCall { logged: self, stage: None, held: Vec::new() }))
     }
 }
 
@@ -74,6 +75,28 @@ impl OperatorLogged {
     }
 }
 
+/// Of so few items that are worth a capture's pieces each, as [`LOOKED_AT`] has them, most look at others.
+const LOOKS: usize = 4;
+
+impl OperatorLogged {
+    /// Of each capture that is larger than what a worker's items are likely to look at: where its elements are.
+    fn held(&self, state: &mut State) -> Vec<Option<Vec<Segment>>> {
+        let n = self.cut.len.div_ceil(state.workers.len().max(1));
+        let (sources, captures) = self.vectors.split_at(self.sources.len());
+        let mut held = |vector: &Vector| {
+            let pieces = vector.len.saturating_mul(vector.ops.size) / LOOKED_AT;
+            if n.saturating_mul(LOOKS) >= pieces || sources.iter().any(|source| source.id == vector.id) {
+                return None;
+            }
+            let segments = state.entries.get(&vector.id)?.placement.segments().to_vec();
+            // Workers forget what they have fetched, and with it what a loop has left in the same places.
+            state.leave_in_ranges(vector.id);
+            Some(segments)
+        };
+        captures.iter().map(&mut held).collect()
+    }
+}
+
 /// The partitions that each worker handles.
 fn cuts_of(partitions: usize, workers: usize) -> Vec<usize> {
     (0..=workers).map(|w| partitions * w / workers).collect()
@@ -84,6 +107,8 @@ struct OperatorCall<'c> {
     logged: Arc<OperatorLogged>,
     /// What makes a result of bytes, where the program wants to have it.
     stage: Option<&'c dyn Stage>,
+    /// Of each capture that workers fetch as they look at it: where its elements are.
+    held: Vec<Option<Vec<Segment>>>,
 }
 
 /// The element for which it failed, or none where items were brought together.
@@ -126,7 +151,8 @@ impl RemoteCall for OperatorCall<'_> {
         let (cut, workers) = (self.logged.cut, state.workers.len());
         let share = |w: usize| cut.chunks() * w / workers..cut.chunks() * (w + 1) / workers;
         let chunks: Vec<Range<usize>> = (0..workers).map(share).collect();
-        let pulls = chunks.iter().enumerate().map(|(w, own)| pulls_of(state, &self.logged, w, &cut.elements(own)));
+        self.held = self.logged.held(state);
+        let pulls = chunks.iter().enumerate().map(|(w, own)| pulls_of(state, self, w, &cut.elements(own)));
         let pulls = pulls.collect();
         Ok(Dealt {
             call: Cluster::next_call(state),
@@ -139,7 +165,7 @@ impl RemoteCall for OperatorCall<'_> {
 
     async fn ask(&mut self, cluster: &Cluster, state: &State, dealt: &Dealt<Vec<Range<usize>>>) -> Asked<Self> {
         let _waiting = span(Category::Wait, dealt.call);
-        let logged = &*self.logged;
+        let (logged, held) = (&*self.logged, &self.held);
         let (call, generation, workers) = (dealt.call, state.generation, state.workers.len());
         let cuts: Vec<usize> = match logged.partitions {
             Some(partitions) => cuts_of(partitions, workers),
@@ -152,6 +178,7 @@ impl RemoteCall for OperatorCall<'_> {
                 sources: logged.sources.clone(),
                 captures: logged.captures.clone(),
                 pulls: dealt.pulls[w].clone(),
+                held: held.clone(),
                 cut: logged.cut,
                 chunks: dealt.how[w].clone(),
                 cuts: cuts.clone(),
@@ -321,17 +348,21 @@ impl Cluster {
         let mut state = locked(&self.state);
         let stage = if kept.is_none() { Some(operation.stage) } else { None };
         let logged = Arc::new(self.operator(&mut state, operation, kept)?);
-        let mut call = OperatorCall { logged, stage };
+        let mut call = OperatorCall { logged, stage, held: Vec::new() };
         self.run_call(&mut state, &mut call, |failed| operation.error(failed.failure()))
     }
 }
 
-/// What a worker must fetch for its elements of the sources, and all of the captures.
-fn pulls_of(state: &State, logged: &OperatorLogged, w: usize, elements: &Range<usize>) -> Vec<Pull> {
-    let mut pulls = Vec::new();
+/// What a worker must fetch for its elements of the sources, and all of the captures that aren't fetched as they are looked at.
+fn pulls_of(state: &State, call: &OperatorCall<'_>, w: usize, elements: &Range<usize>) -> Vec<Pull> {
+    let (logged, mut pulls) = (&*call.logged, Vec::new());
     for (k, vector) in logged.vectors.iter().enumerate() {
         let Some(entry) = state.entries.get(&vector.id) else { continue };
-        let range = if k < logged.sources.len() { elements.clone() } else { 0..vector.len };
+        let range = match k.checked_sub(logged.sources.len()) {
+            None => elements.clone(),
+            Some(capture) if call.held.get(capture).is_some_and(Option::is_some) => continue,
+            Some(_) => 0..vector.len,
+        };
         pulls.extend(entry.placement.missing(vector.id, &range, state.workers[w], w));
     }
     pulls

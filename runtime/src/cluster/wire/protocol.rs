@@ -354,6 +354,8 @@ pub(crate) struct OperateJob {
     pub(crate) sources: Vec<RemoteCapture>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) pulls: Vec<Pull>,
+    /// Of each capture that isn't brought as a whole: where its elements are.
+    pub(crate) held: Vec<Option<Vec<Segment>>>,
     pub(crate) cut: Chunking,
     pub(crate) chunks: Range<usize>,
     /// Which worker handles which partitions: where each one's begin, and the end. Empty if nothing is shuffled.
@@ -461,6 +463,8 @@ pub(crate) struct SnapshotJob {
 
 /// No process has more of a snapshot in memory twice than about this number of bytes.
 pub(crate) const PIECE: usize = 2 << 20;
+/// How many bytes of a capture a worker fetches at once that looks at few of its elements.
+pub(crate) const LOOKED_AT: usize = 4 << 10;
 /// (Its length in a snapshot has 4 bytes.)
 pub(crate) const TOO_LARGE: &str = "an element takes 4 GiB or more: snapshots can't hold it";
 

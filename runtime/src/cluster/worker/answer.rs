@@ -18,9 +18,15 @@ impl Worker {
             let reservation = self.bench.known(pull.dds)?;
             self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
         }
-        let stopped = Arc::clone(&locked(&self.stopped));
+        let (runtime, stopped) = (tokio::runtime::Handle::current(), Arc::clone(&locked(&self.stopped)));
         let work = self.apart(move |worker| {
-            crate::cluster::worker::operate::run(operating, &job, &worker.bench, &worker.blobs, &stopped)
+            let pages = crate::cluster::worker::operate::pages(&job, worker, runtime, Arc::clone(&stopped));
+            let end = crate::cluster::worker::operate::run(operating, &job, worker, &pages, &stopped);
+            pages.forget();
+            match pages.failed() {
+                None | Some(Problem::Stopped) => end,
+                Some(problem) => Err(problem),
+            }
         });
         let trouble = self.trouble.wait();
         tokio::select! {

@@ -18,7 +18,7 @@ use crate::cluster::wire::protocol::{
     RunEnd, RunJob, ScheduleEnd, ScheduleJob, SnapshotJob, SurveyJob, SyncEnd, SyncJob, TOO_LARGE,
 };
 use crate::cluster::worker::exchange::Syncing;
-use crate::cluster::worker::pager::{Elements, Pages};
+use crate::cluster::worker::pager::{Elements, Pages, RECORDING};
 use crate::cluster::worker::scheduled::{self, Scheduling};
 use crate::cluster::worker::{Running, Worker, minibatch, surveys};
 use crate::dds::relaxed::board;
@@ -58,7 +58,7 @@ impl Worker {
                     .zip(reservations)
                     .zip(job.held)
                     .map(|((id, reservation), held)| Some(Elements { dds: id?, reservation: reservation?, held }));
-                let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped);
+                let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped, RECORDING);
                 for (c, capture) in captured.iter().enumerate() {
                     // Placeholders are made of the middle element.
                     if let crate::body::capture::Kind::Vector { len: len @ 1.., .. } = capture.kind {

@@ -7,16 +7,18 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
+use crate::body::slow_path::Pager;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
-use crate::cluster::wire::serve::Blobs;
-use crate::cluster::worker::bench::Workbench;
+use crate::cluster::worker::Worker;
+use crate::cluster::worker::bench::{Workbench, dds_of};
+use crate::cluster::worker::pager::{Elements, LOOKING, Pages};
 use crate::memory::buffer::RawBuf;
 use crate::operate::run::{ChunkFailure, Chunks, combine_partitions, made_of_each};
 use crate::operate::stage::{Items, Stage};
@@ -73,17 +75,36 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     Ok(Operating { call: job.call, stage, sources, captured, own: Vec::new(), results: Vec::new() })
 }
 
+/// Who brings elements of captures that are looked at here and there.
+pub(crate) fn pages(
+    job: &OperateJob,
+    worker: &Worker,
+    runtime: tokio::runtime::Handle,
+    stopped: Arc<AtomicBool>,
+) -> Pages {
+    let ids = job.captures.iter().map(dds_of);
+    let captures = ids
+        .zip(worker.bench.reservations_of(&job.captures))
+        .zip(&job.held)
+        .map(|((id, reservation), held)| Some(Elements { dds: id?, reservation: reservation?, held: held.clone()? }));
+    Pages::new(worker.bench.me(), captures.collect(), Arc::clone(&worker.links), runtime, stopped, LOOKING)
+}
+
 /// Runs the chunks. What other workers handle is offered as blobs.
 pub(crate) fn run(
     mut operating: Operating,
     job: &OperateJob,
-    bench: &Workbench,
-    blobs: &Blobs,
+    worker: &Worker,
+    pages: &Pages,
     stopped: &AtomicBool,
 ) -> Result<OperateEnd, Problem> {
+    let (bench, blobs) = (&worker.bench, &worker.blobs);
     let pool = bench.pool().map_err(broken)?;
     let (sources, captures) = (Lease::of(&operating.sources), Lease::of(&operating.captured));
-    let chunks = Chunks { stage: &*operating.stage, sources: &sources, captures: &captures, cut: job.cut, stopped };
+    let looked_at: Vec<bool> = job.held.iter().map(Option::is_some).collect();
+    let fetched = looked_at.contains(&true).then_some((pages as &dyn Pager, &*looked_at));
+    let chunks =
+        Chunks { stage: &*operating.stage, sources: &sources, captures: &captures, fetched, cut: job.cut, stopped };
     // SAFETY: see the module's argument.
     let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
         Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),
