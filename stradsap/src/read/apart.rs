@@ -3,8 +3,9 @@
 //! This process cuts the files by bytes. The workers look where records begin in each block, and how many lines it has; then they parse the
 //! pieces between. Each piece has a checksum, so that one that is read again after a loss is known to be the same.
 //!
-//! A line end must be a border between records: where a block has a quote, this process reads the files after all. It does so as well
-//! where a worker doesn't see a file as this process does.
+//! Where a block has a quote, a line end may be within a record. Then the workers say of each block in which state it ends, for each in which
+//! it may begin, and look again when it is known in which it begins. Where a worker doesn't see a file as this process does, this process
+//! reads it after all.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,13 +21,23 @@ use super::whole;
 use crate::{BatchProblem, DMatrix, DVector, Element, Error, Result, files};
 
 /// About as many blocks are enough: what this process knows of them must not grow with the files.
-const MOST_BLOCKS: u64 = 1024;
+const MOST_BLOCKS: u64 = 512;
 
 /// A format that other processes can parse.
 pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travels {
     /// Whether the bytes may have line ends within records.
     fn hides_borders(&self, _bytes: &[u8]) -> bool {
         false
+    }
+
+    /// For each state in which bytes may begin, that in which they end then. A file begins in state 0.
+    fn passage(&self, _bytes: &[u8]) -> Passage {
+        Passage::default()
+    }
+
+    /// Where the first record begins in bytes that begin in this state, behind a line end of theirs.
+    fn border_in(&self, _state: u8, bytes: &[u8]) -> Option<usize> {
+        memchr::memchr(b'\n', bytes).map(|newline| newline + 1)
     }
 
     /// The bytes of each record, if all have as many. Otherwise they end with lines.
@@ -39,6 +50,9 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
         true
     }
 }
+
+/// See [`Travelling::passage`].
+pub(super) type Passage = [u8; 6];
 
 /// What can be sent to other processes.
 pub(super) trait Travels: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
@@ -90,22 +104,13 @@ fn read_as<F: Travelling, D>(
     let stride = stride.unwrap_or(1).max(1);
     let all: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
     let block = (reading.block as u64).max(all / MOST_BLOCKS).max(stride as u64) / stride as u64 * stride as u64;
-    let scan = Scan { format: format.clone(), files, block, lines };
-    let blocks = scan.blocks();
-    if blocks == 0 {
-        return Ok(None);
-    }
+    let mut scan = Scan { format: format.clone(), files, block, lines, states: Vec::new() };
     let site = format!("reading {}", files::shown(&reading.inputs[0].path));
-    let scanned = match given(session, &site, blocks, &scan) {
-        Err(Error::Operator { element: Some(block), problem: BatchProblem::Body(why), .. }) => {
-            let path = &reading.inputs[scan.place(block).0].path;
-            tracing::warn!("{}: {why}; the program's own process reads it", files::shown(path));
-            return Ok(None);
-        }
-        scanned => scanned?,
-    };
-    if scanned.len() != blocks || scanned.iter().any(|block| block.hidden) {
-        return Ok(None);
+    let Some(mut scanned) = look(reading, &site, &scan)? else { return Ok(None) };
+    if scanned.iter().any(|block| block.hidden) {
+        scan.states = scan.states_of(&scanned);
+        let Some(again) = look(reading, &site, &scan)? else { return Ok(None) };
+        scanned = again;
     }
     let (pieces, lines) = cut(&scan, &scanned);
     let mut parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
@@ -119,6 +124,22 @@ fn read_as<F: Travelling, D>(
             Err(parse.explained(reading, piece, lines[piece], &why.to_string()))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// What workers find in all blocks. None if there are none, or if a worker doesn't see them.
+fn look<F: Travelling>(reading: &Reading<'_>, site: &str, scan: &Scan<F>) -> Result<Option<Vec<Scanned>>> {
+    let blocks = scan.blocks();
+    if blocks == 0 {
+        return Ok(None);
+    }
+    match given(reading.session, site, blocks, scan) {
+        Err(Error::Operator { element: Some(block), problem: BatchProblem::Body(why), .. }) => {
+            let path = &reading.inputs[scan.place(block).0].path;
+            tracing::warn!("{}: {why}; the program's own process reads it", files::shown(path));
+            Ok(None)
+        }
+        scanned => Ok(Some(scanned?).filter(|scanned| scanned.len() == blocks)),
     }
 }
 
@@ -148,7 +169,7 @@ fn begin<F: Format>(input: &Input, format: &F, block: usize) -> Option<(Place, F
         let mark = if F::TEXT && bytes.starts_with(MARK) { MARK.len() } else { 0 };
         if let Some((head, length)) = format.head(&bytes[mark..], last).ok()? {
             let begin = mark + length;
-            let lines = if F::TEXT { memchr::memchr_iter(b'\n', &bytes[..begin]).count() as u64 } else { 0 };
+            let lines = if F::TEXT { line_ends(&bytes[..begin]) as u64 } else { 0 };
             return Some((Place { path, size, begin: begin as u64, lines }, head));
         }
         if last {
@@ -186,6 +207,8 @@ struct Scan<F> {
     block: u64,
     /// Whether records end with lines.
     lines: bool,
+    /// In which state each block begins, where that matters.
+    states: Vec<u8>,
 }
 
 /// What there is to know of a block.
@@ -196,11 +219,13 @@ struct Scanned {
     begins: bool,
     /// Whether line ends may be within records.
     hidden: bool,
+    passage: Passage,
     /// Checksums of the bytes before that and from there on,
     before: u32,
     behind: u32,
-    /// and the line ends of both.
-    newlines: u32,
+    /// and the line ends of each.
+    lines_before: u32,
+    lines_behind: u32,
 }
 
 impl<F> Scan<F> {
@@ -224,6 +249,18 @@ impl<F> Scan<F> {
         }
         (0, 0, 0)
     }
+
+    /// In which state each block begins.
+    fn states_of(&self, scanned: &[Scanned]) -> Vec<u8> {
+        let mut state = 0;
+        let begins = |(k, block): (usize, &Scanned)| {
+            let (file, start, _) = self.place(k);
+            let begins = if start == self.files[file].begin { 0 } else { state };
+            state = block.passage.get(usize::from(begins)).copied().unwrap_or(0);
+            begins
+        };
+        scanned.iter().enumerate().map(begins).collect()
+    }
 }
 
 impl<F: Travelling> Source for Scan<F> {
@@ -232,22 +269,33 @@ impl<F: Travelling> Source for Scan<F> {
     fn make(&self, piece: usize, items: &mut Vec<Scanned>) -> std::result::Result<(), String> {
         let (f, start, end) = self.place(piece);
         let file = &self.files[f];
-        // A record begins behind each line end.
+        // A record begins behind each line end that isn't quoted.
         let first = start == file.begin || !self.lines;
         let bytes = bytes_of(file, start - u64::from(!first), end)?;
-        let (ends, own) = if first { (&bytes[..0], &bytes[..]) } else { (&bytes[..bytes.len() - 1], &bytes[1..]) };
-        let begins = if first { Some(0) } else { memchr::memchr(b'\n', ends) };
+        let own = &bytes[usize::from(!first)..];
+        let begins = match self.states.get(piece) {
+            _ if first => Some(0),
+            Some(&state) if state > 0 || bytes[0] != b'\n' => self.format.border_in(state, &own[..own.len() - 1]),
+            Some(_) => Some(0),
+            None => memchr::memchr(b'\n', &bytes[..bytes.len() - 1]),
+        };
         let (before, behind) = own.split_at(begins.unwrap_or(own.len()));
         items.push(Scanned {
             start: start + before.len() as u64,
             begins: begins.is_some(),
             hidden: self.format.hides_borders(own),
+            passage: self.format.passage(own),
             before: checksum(before).sum(),
             behind: checksum(behind).sum(),
-            newlines: if F::TEXT { memchr::memchr_iter(b'\n', own).count() as u32 } else { 0 },
+            lines_before: if F::TEXT { line_ends(before) as u32 } else { 0 },
+            lines_behind: if F::TEXT { line_ends(behind) as u32 } else { 0 },
         });
         Ok(())
     }
+}
+
+fn line_ends(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 fn checksum(bytes: &[u8]) -> flate2::Crc {
@@ -283,10 +331,9 @@ fn cut<F>(scan: &Scan<F>, scanned: &[Scanned]) -> (Vec<Piece>, Vec<u64>) {
         }
         if block.begins && block.start < end {
             pieces.push(Piece { file, start: block.start, end, checksums: vec![(end - block.start, block.behind)] });
-            // The line end before it is the block's own, unless it begins with the block.
-            lines.push(line + u64::from(block.start > start));
+            lines.push(line + u64::from(block.lines_before));
         }
-        line += u64::from(block.newlines);
+        line += u64::from(block.lines_before) + u64::from(block.lines_behind);
     }
     (pieces, lines)
 }
@@ -362,9 +409,14 @@ mod tests {
         let inputs: Vec<Input> = paths.iter().map(|path| Input::local(path.clone())).collect();
         let begun = inputs.iter().map(|input| begin(input, format, block).unwrap());
         let (files, heads) = begun.unzip();
-        let scan = Scan { format: format.clone(), files, block: block as u64, lines: true };
+        let mut scan = Scan { format: format.clone(), files, block: block as u64, lines: true, states: Vec::new() };
         let (mut scanned, mut items) = (Vec::new(), Vec::new());
         (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
+        if scanned.iter().any(|block: &Scanned| block.hidden) {
+            scan.states = scan.states_of(&scanned);
+            scanned.clear();
+            (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
+        }
         let (pieces, lines) = cut(&scan, &scanned);
         let parse = Parse { format: format.clone(), heads, files: scan.files, pieces };
         (0..parse.pieces.len()).for_each(|piece| parse.make(piece, &mut items).unwrap());
@@ -411,13 +463,54 @@ mod tests {
         }
     }
 
+    /// A field as a file has it, and what it says.
+    fn field() -> impl Strategy<Value = (String, String)> {
+        let plain = "[ab#][ab\"#]{0,4}".prop_map(|text| (text.clone(), text));
+        let quoted = "[ab,#\"\r\n]{0,6}"
+            .prop_map(|text| (format!("\"{}\"", text.replace('"', "\"\"")), text.trim_ascii().to_string()));
+        prop_oneof![plain, quoted]
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_quoted_tables_have_whole_records(
+            rows in prop::collection::vec((field(), field(), "\r?\n", "(|# \"a, \"?b\n|\n)"), 0..30),
+            comments in any::<bool>(),
+            block in 3usize..40,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.csv");
+            let (mut text, mut expected) = ("x,y\n".to_string(), Vec::new());
+            for ((first, a), (second, b), end, between) in rows {
+                // A record that begins like a comment is none.
+                let first = if comments && first.starts_with('#') { "a".to_string() } else { first };
+                let a = if first == "a" { "a".to_string() } else { a };
+                text += &format!("{first},{second}{end}");
+                if comments || !between.starts_with('#') {
+                    text += &between;
+                }
+                expected.push((a, b));
+            }
+            std::fs::write(&path, &text).unwrap();
+            let csv = if comments { Csv::new().comment(b'#') } else { Csv::new() };
+            let table = super::super::csv::Table::<(String, String)>::of(&csv, &path).unwrap();
+            let (items, places) = pieces(&table, &[path], block);
+            prop_assert_eq!(items, expected);
+            for (_, start, line) in places {
+                let before = &text.as_bytes()[..start as usize];
+                prop_assert!(before.ends_with(b"\n"));
+                prop_assert_eq!(line, before.iter().filter(|&&byte| byte == b'\n').count() as u64);
+            }
+        }
+    }
+
     #[test]
     fn bytes_that_changed_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("edges.txt");
         std::fs::write(&path, "1 2\n3 4\n5 6\n").unwrap();
         let (file, head) = begin(&Input::local(path.clone()), &Edges, 4).unwrap();
-        let scan = Scan { format: Edges, files: vec![file], block: 4, lines: true };
+        let scan = Scan { format: Edges, files: vec![file], block: 4, lines: true, states: Vec::new() };
         let (mut scanned, mut items) = (Vec::new(), Vec::new());
         (0..scan.blocks()).for_each(|block| scan.make(block, &mut scanned).unwrap());
         let (pieces, _) = cut(&scan, &scanned);

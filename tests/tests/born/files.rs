@@ -54,11 +54,20 @@ impl Folder {
 
 /// Lines of a table of ratings, with columns that aren't read.
 pub(crate) fn ratings(n: usize, end: &str) -> String {
+    with_notes(n, end, ["n", ""])
+}
+
+/// The same with line ends within records.
+pub(crate) fn quoted_ratings(n: usize, end: &str) -> String {
+    with_notes(n, end, ["\"n,\n\"\"", "\""])
+}
+
+fn with_notes(n: usize, end: &str, [open, close]: [&str; 2]) -> String {
     let mut text = format!("item,note,user,stars{end}");
     for k in 0..n as u64 {
         let r = mix(k);
-        write!(text, "{},n{},{},{}.{}{end}", r % 613, "-".repeat((r >> 40) as usize % 9), r / 613 % 997, r % 5, r % 10)
-            .unwrap();
+        let (item, dashes, user) = (r % 613, "-".repeat((r >> 40) as usize % 9), r / 613 % 997);
+        write!(text, "{item},{open}{dashes}{close},{user},{}.{}{end}", r % 5, r % 10).unwrap();
     }
     text
 }
@@ -95,6 +104,22 @@ pub(crate) fn quoted(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     }
     let rows = session.read_csv::<(String, u32)>(folder.file("q.csv", &text))?;
     seen.digest("quoted", &rows)?;
+    for (end, n) in [("\n", MANY), ("\r\n", MANY / 3)] {
+        let text = quoted_ratings(n, end);
+        let all = session.read_csv::<Rating>(folder.file("all.csv", &text))?;
+        assert_eq!(all.digest()?, session.read_csv::<Rating>(folder.file("plain.csv", ratings(n, end)))?.digest()?);
+        seen.digest("texts", &session.read_csv::<(u32, String, u32)>(folder.file("texts.csv", &text))?)?;
+        // Lines are those of the file, however many a record has.
+        let wrong = session.read_csv::<Rating>(folder.file("wrong.csv", format!("{text}1,\"\n\n\",x,2{end}")));
+        let told = folder.told(wrong);
+        assert!(told.contains(&format!("wrong.csv:{}:", 2 * n + 4)), "{told}");
+        seen.record("wrong", told);
+        let open = session.read_csv::<Rating>(folder.file("open.csv", format!("{text}1,\"n,7,2{end}")));
+        seen.record("open", folder.told(open));
+        // Quotes that are none.
+        let stray = text.replace('"', "'") + &format!("5,n\"n,7,4.0{end}");
+        seen.record("stray", folder.told(session.read_csv::<Rating>(folder.file("stray.csv", stray))));
+    }
     // Quotes in the header alone hide nothing.
     let rows =
         session.read_csv::<(String, u32)>(folder.file("h.csv", "\"a\nb\",n\n".to_string() + &"x,1\n".repeat(MANY)))?;

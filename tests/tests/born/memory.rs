@@ -6,7 +6,7 @@ use std::time::Duration;
 use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
-use super::files::{Folder, Rating, ratings};
+use super::files::{Folder, Rating, quoted_ratings, ratings};
 use super::trained::{epoch, rows};
 use crate::common::mix;
 use crate::jobs::processes::{Process, memory, memory_of_files, this_program};
@@ -268,7 +268,7 @@ fn flat(few: (&str, &str), many: (&str, &str)) {
 
 fn of_a_file() {
     let folder = Folder::new();
-    let (few, many) = (folder.file("few.csv", ratings(FEW, "\n")), folder.file("many.csv", ratings(MANY, "\n")));
+    let (few, many) = (folder.file("few.csv", ratings(FEW, "\n")), folder.file("many.csv", quoted_ratings(MANY, "\n")));
     let path = |path: &Path| path.to_str().unwrap().to_string();
     flat(("file", &path(&few)), ("file", &path(&many)));
 }

@@ -84,19 +84,18 @@ fn costs(plan: &Plan) -> Vec<u64> {
 
 /// Of the assignments whose cost is nearly the least, the one that moves the least.
 fn best(plan: &Plan, parts: &Parts, workers: usize, bytes: &dyn Fn(u32) -> u64) -> Layout {
-    let mut tried: Vec<(u64, Layout)> = Vec::new();
+    // One layout at a time: they take more than the plan.
+    let mut tried: Vec<(u64, u64, Vec<u32>)> = Vec::new();
     for worker_of in assign::candidates(plan, parts, workers, bytes) {
-        if tried.iter().all(|(_, other)| other.worker_of != worker_of) {
+        if tried.iter().all(|(.., other)| *other != worker_of) {
             let layout = Layout::new(plan, workers, worker_of);
-            tried.push((estimate::cost(plan, &layout, bytes), layout));
+            tried.push((estimate::cost(plan, &layout, bytes), layout.bytes_moved(bytes), layout.worker_of));
         }
     }
-    let least = tried.iter().map(|(cost, _)| *cost).min().unwrap_or(0);
-    let near = tried.into_iter().filter(|(cost, _)| cost.saturating_mul(100) <= least.saturating_mul(103));
-    match near.min_by_key(|(_, layout)| layout.bytes_moved(bytes)) {
-        Some((_, layout)) => layout,
-        None => Layout::new(plan, workers, vec![0; plan.blocks.len()]),
-    }
+    let least = tried.iter().map(|(cost, ..)| *cost).min().unwrap_or(0);
+    let near = tried.into_iter().filter(|(cost, ..)| cost.saturating_mul(100) <= least.saturating_mul(103));
+    let best = near.min_by_key(|(_, moved, _)| *moved);
+    Layout::new(plan, workers, best.map_or_else(|| vec![0; plan.blocks.len()], |(.., worker_of)| worker_of))
 }
 
 impl Layout {

@@ -23,6 +23,7 @@ use crate::cluster::wire::protocol::{
 use crate::loops::pack::copy_each;
 use crate::loops::results::BlockResult;
 use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::give_freed_back;
 use crate::planner::layout::Layout;
 use crate::planner::recording::Usage;
 use crate::session::options::Order;
@@ -370,6 +371,8 @@ impl Cluster {
         let installed = self.lay_out_there(state, plan, &layout, (&captures, Some(&blobs))).await;
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         installed?;
+        // What the plan was made of was larger than the plan.
+        give_freed_back();
         if away {
             state.sorted.push(Arc::downgrade(plan));
         }

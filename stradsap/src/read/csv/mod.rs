@@ -13,7 +13,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::apart::Travelling;
+use super::apart::{Passage, Travelling};
 use super::blocks::{Format, Misplaced, Parsed, Reading, misplaced};
 use super::source::{Input, extension, resolve};
 use super::text::excerpt;
@@ -136,6 +136,14 @@ impl<T> Clone for Table<T> {
 impl<T: Element + DeserializeOwned> Travelling for Table<T> {
     fn hides_borders(&self, bytes: &[u8]) -> bool {
         memchr::memchr(QUOTE, bytes).is_some()
+    }
+
+    fn passage(&self, bytes: &[u8]) -> Passage {
+        border::passage(bytes, self.marks)
+    }
+
+    fn border_in(&self, state: u8, bytes: &[u8]) -> Option<usize> {
+        border::border_in(state, bytes, self.marks)
     }
 }
 
