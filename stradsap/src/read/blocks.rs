@@ -339,7 +339,7 @@ impl<'a, F: Format> Blocks<'a, F> {
 }
 
 /// A byte order mark.
-pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What a panic left is thrown away with everything else.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 
 use self::apart::Travelling;
 pub use self::bag::{BagOfWords, Entry};
+pub(crate) use self::blocks::MARK;
 use self::blocks::Reading;
 pub use self::csv::Csv;
 pub use self::edges::Edge;

@@ -1,6 +1,6 @@
 //! Tables of delimited text.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Numbers;
 use super::atomic::{self, Failure};
 use crate::__private::each_element;
-use crate::read::extension;
+use crate::read::{MARK, extension};
 use crate::{DVector, Element, Numeric, Result};
 
 fn delimiter(path: &Path) -> u8 {
@@ -17,7 +17,7 @@ fn delimiter(path: &Path) -> u8 {
 
 pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) -> Result<()> {
     atomic::write(path, |out| {
-        let mut table = csv::WriterBuilder::new().delimiter(delimiter(path)).from_writer(out);
+        let mut table = csv::WriterBuilder::new().delimiter(delimiter(path)).from_writer(Marked { out, begun: false });
         let mut k = 0;
         each_element(vector, 0..vector.len(), |elements| {
             for element in elements {
@@ -28,6 +28,26 @@ pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) ->
         })?;
         Ok(table.flush()?)
     })
+}
+
+/// What is written through. If it begins like a byte order mark, which readers skip, it gets one before it.
+struct Marked<W> {
+    out: W,
+    begun: bool,
+}
+
+impl<W: Write> Write for Marked<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The writer of records gives kilobytes at a time.
+        if !std::mem::replace(&mut self.begun, true) && bytes.starts_with(MARK) {
+            self.out.write_all(MARK)?;
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn failure(k: usize, error: csv::Error) -> Failure {

@@ -51,6 +51,17 @@ fn a_file_is_replaced_whole() {
     assert_eq!(names(folder.path()), ["out.csv"]);
 }
 
+/// A text that begins like a byte order mark is no mark.
+#[test]
+fn marks_in_texts_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let texts = vec![("\u{feff}a".to_string(), 1u8), ("\u{feff}b".to_string(), 2)];
+    DVector::from_vec(&session(), texts.clone()).unwrap().write_csv(&path).unwrap();
+    let again = session().read_csv_with::<(String, u8)>(&path, &Csv::new().header(false)).unwrap();
+    assert_eq!(again.to_vec().unwrap(), texts);
+}
+
 #[test]
 fn names_choose_the_format() {
     let folder = tempfile::tempdir().unwrap();
