@@ -113,6 +113,8 @@ pub(crate) struct Entry {
     pub(crate) stored: BTreeSet<u64>,
     /// The program has dropped it; the log may still need it.
     pub(crate) dropped: bool,
+    /// What operators have looked at of a version without holding it as a whole, as pieces that would have taken as long to fetch.
+    pub(crate) looked_at: (u64, usize),
 }
 
 impl Entry {
@@ -551,6 +553,7 @@ impl Cluster {
                 base_version: version,
                 stored: BTreeSet::new(),
                 dropped: false,
+                looked_at: (0, 0),
             }
         });
     }

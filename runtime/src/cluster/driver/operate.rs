@@ -13,8 +13,8 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, LOOKED_AT, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask, Segment,
-    ShuffleJob, StoreJob,
+    ControlClient, Holder, LOOKED_AT, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask,
+    Segment, ShuffleJob, StoreJob,
 };
 use crate::dds::chunks::check_len;
 use crate::dds::dmap::buckets_for;
@@ -75,20 +75,29 @@ impl OperatorLogged {
     }
 }
 
-/// Of so few items that are worth a capture's pieces each, as [`LOOKED_AT`] has them, most look at others.
-const LOOKS: usize = 4;
+/// To fetch a piece by itself takes as long as so many pieces of a whole, of [`LOOKED_AT`] bytes.
+const ALONE: usize = 16;
 
 impl OperatorLogged {
-    /// Of each capture that is larger than what a worker's items are likely to look at: where its elements are.
+    /// Of each capture that takes longer to fetch than what a worker's items are likely to look at, in this call and those before
+    /// it: where its elements are.
     fn held(&self, state: &mut State) -> Vec<Option<Vec<Segment>>> {
         let n = self.cut.len.div_ceil(state.workers.len().max(1));
         let (sources, captures) = self.vectors.split_at(self.sources.len());
         let mut held = |vector: &Vector| {
             let pieces = vector.len.saturating_mul(vector.ops.size) / LOOKED_AT;
-            if n.saturating_mul(LOOKS) >= pieces || sources.iter().any(|source| source.id == vector.id) {
+            let entry = state.entries.get_mut(&vector.id)?;
+            let before = if entry.looked_at.0 == entry.version { entry.looked_at.1 } else { 0 };
+            let looked = before.saturating_add(n.saturating_mul(ALONE));
+            if looked >= pieces || sources.iter().any(|source| source.id == vector.id) {
                 return None;
             }
-            let segments = state.entries.get(&vector.id)?.placement.segments().to_vec();
+            let segments = entry.placement.segments().to_vec();
+            let has_all = |node: &Node| segments.iter().all(|part| part.at.contains(&Holder::memory(*node)));
+            if state.workers.iter().all(has_all) {
+                return None;
+            }
+            entry.looked_at = (entry.version, looked);
             // Workers forget what they have fetched, and with it what a loop has left in the same places.
             state.leave_in_ranges(vector.id);
             Some(segments)
@@ -247,6 +256,7 @@ impl RemoteCall for OperatorCall<'_> {
                 base_version: 0,
                 stored: std::collections::BTreeSet::new(),
                 dropped: false,
+                looked_at: (0, 0),
             }
         });
         entry.placement = placement;
