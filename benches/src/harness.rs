@@ -1,6 +1,7 @@
 //! Timing contestants in alternation, so that whatever else the machine does falls on all of them alike.
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -62,9 +63,16 @@ pub fn alternate<C>(
 }
 
 /// Whether cargo runs this as a benchmark. `cargo test --all-targets` runs benchmarks too, to see that they work:
-/// then they should be brief.
+/// then they should be brief, and say so.
 pub fn benchmarking() -> bool {
-    std::env::args().any(|argument| argument == "--bench")
+    static ASKED: LazyLock<bool> = LazyLock::new(|| {
+        let asked = std::env::args().any(|argument| argument == "--bench");
+        if !asked {
+            eprintln!("a brief run with little data, as `--bench` isn't given: its times say nothing");
+        }
+        asked
+    });
+    *ASKED
 }
 
 /// The exit code of a benchmark: 1 after an error, which goes to standard error in one line.
