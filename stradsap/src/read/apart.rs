@@ -30,6 +30,12 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
         false
     }
 
+    /// Whether a file with this head may have so many items, beside a first file with that one. If not, the ordinary reader says what is
+    /// wrong.
+    fn holds(&self, _first: &Self::Head, _head: &Self::Head, _items: usize) -> bool {
+        true
+    }
+
     /// For each state in which bytes may begin, that in which they end then. A file begins in state 0.
     fn passage(&self, _bytes: &[u8]) -> Passage {
         Passage::default()
@@ -73,12 +79,15 @@ pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<O
 pub(super) fn read_rows<F: Travelling>(
     reading: &Reading<'_>,
     format: &F,
-    width: impl FnOnce(&F::Head) -> usize,
+    width: impl Fn(&F::Head) -> usize,
 ) -> Result<Option<DMatrix<F::Item>>> {
     let make = |site: &str, pieces, parse: &Parse<F>, head: &F::Head| {
         born_rows(reading.session, site, (pieces, width(head)), parse)
     };
-    Ok(read_as(reading, format, make)?.map(|(rows, _)| rows))
+    match read_as(reading, format, make)? {
+        Some((rows, _)) => Ok(Some(rows)),
+        None => whole::read_rows(reading, format, width),
+    }
 }
 
 fn read_as<F: Travelling, D>(

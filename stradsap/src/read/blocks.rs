@@ -265,6 +265,11 @@ impl<'a, F: Format> Blocks<'a, F> {
         }
     }
 
+    /// What the file that was opened last says at its beginning.
+    pub(super) fn head(&self) -> Option<&F::Head> {
+        self.opened.last()?.head.as_deref()
+    }
+
     /// The next block's bytes, until there are no more or something is wrong.
     pub(super) fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Block<F::Head>> {
         bytes.clear();

@@ -96,6 +96,10 @@ impl<T: Numeric> Travelling for Npy<T> {
         size_of::<T>().checked_mul(usize::try_from(head.width).ok()?)
     }
 
+    fn holds(&self, first: &Array, head: &Array, items: usize) -> bool {
+        head.width == first.width && head.rows.checked_mul(head.width) == Some(items as u64)
+    }
+
     fn fits(&self, head: &Array, bytes: u64) -> bool {
         let size = size_of::<T>() as u64;
         head.rows.checked_mul(head.width).and_then(|numbers| numbers.checked_mul(size)) == Some(bytes)

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use stradsap_runtime::private::{Source, born, is_apart};
+use stradsap_runtime::private::{Source, born, born_rows, is_apart};
 
 use super::apart::{Born, Travelling};
 use super::blocks::{BlockTrouble, Blocks, Reading};
 use super::source::{Input, resolve_one};
-use crate::{BatchProblem, DVector, Error, Result, Session, files};
+use crate::{BatchProblem, DMatrix, DVector, Error, Result, Session, files};
 
 /// How a message begins of a worker that doesn't see what the program's process sees.
 const UNREAD: &str = "a worker can't read it";
@@ -58,8 +58,13 @@ pub(super) fn read_by_workers<S: Source>(
     if !is_apart(session) || pieces == 0 {
         return Ok(None);
     }
-    match born(session, site, pieces, source) {
-        Ok(elements) => Ok(Some(elements)),
+    unless_unread(born(session, site, pieces, source))
+}
+
+/// None where a piece couldn't be read.
+fn unless_unread<D>(made: Result<D>) -> Result<Option<D>> {
+    match made {
+        Ok(made) => Ok(Some(made)),
         Err(Error::Operator { element: Some(_), problem: BatchProblem::Body(why), .. }) => {
             let why = why.to_string();
             if why.contains(UNREAD) {
@@ -73,17 +78,19 @@ pub(super) fn read_by_workers<S: Source>(
 
 /// Has workers read files of which some are packed or objects. None where the program's process is to read them.
 pub(super) fn read<F: Travelling>(reading: &Reading<'_>, format: &F) -> Result<Option<Born<F>>> {
-    let whole = reading.inputs.iter().any(|input| input.is_packed() || !input.is_local());
-    if !whole || !F::TEXT || reading.limit.is_some() || !is_apart(reading.session) {
-        return Ok(None);
-    }
-    let Some(places) = reading.inputs.iter().map(Place::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let first = Blocks::new(&reading.inputs[..1], reading.block, format).next(&mut Vec::new());
-    let Some(head) = first.and_then(|block| block.head.ok()).and_then(Arc::into_inner) else { return Ok(None) };
-    let site = format!("reading {}", files::shown(&reading.inputs[0].path));
-    let pieces = places.len();
-    let source = Files { format: format.clone(), places, block: reading.block };
-    Ok(read_by_workers(reading.session, &site, pieces, &source)?.map(|elements| (elements, head)))
+    let Some((site, files)) = Files::of(reading, format) else { return Ok(None) };
+    let made = read_by_workers(reading.session, &site, files.places.len(), &files)?;
+    Ok(made.map(|elements| (elements, files.first)))
+}
+
+/// The same of numbers that become rows, as wide as the first file's head says.
+pub(super) fn read_rows<F: Travelling>(
+    reading: &Reading<'_>,
+    format: &F,
+    width: impl Fn(&F::Head) -> usize,
+) -> Result<Option<DMatrix<F::Item>>> {
+    let Some((site, files)) = Files::of(reading, format) else { return Ok(None) };
+    unless_unread(born_rows(reading.session, &site, (files.places.len(), width(&files.first)), &files))
 }
 
 /// Reads whole files.
@@ -93,6 +100,23 @@ struct Files<F: Travelling> {
     format: F,
     places: Vec<Place>,
     block: usize,
+    /// What the first one says at its beginning.
+    first: F::Head,
+}
+
+impl<F: Travelling> Files<F> {
+    /// What reads these files, and what it is called. None if nothing is packed or an object, or where the program's process is to read.
+    fn of(reading: &Reading<'_>, format: &F) -> Option<(String, Self)> {
+        let whole = reading.inputs.iter().any(|input| input.is_packed() || !input.is_local());
+        if !whole || reading.limit.is_some() || !is_apart(reading.session) {
+            return None;
+        }
+        let places = reading.inputs.iter().map(Place::of).collect::<Option<Vec<_>>>()?;
+        let block = Blocks::new(&reading.inputs[..1], reading.block, format).next(&mut Vec::new());
+        let first = block.and_then(|block| block.head.ok()).and_then(Arc::into_inner)?;
+        let site = format!("reading {}", files::shown(&reading.inputs[0].path));
+        Some((site, Files { format: format.clone(), places, block: reading.block, first }))
+    }
 }
 
 impl<F: Travelling> Source for Files<F> {
@@ -103,7 +127,7 @@ impl<F: Travelling> Source for Files<F> {
         let input = [self.places[piece].input()?];
         let shown = || files::shown(&input[0].path);
         let mut blocks = Blocks::new(&input, self.block, &self.format);
-        let (mut bytes, mut scratch) = (Vec::new(), self.format.scratch());
+        let (mut bytes, mut scratch, before) = (Vec::new(), self.format.scratch(), items.len());
         while let Some(block) = blocks.next(&mut bytes) {
             let head = block.head.map_err(|trouble| match trouble {
                 BlockTrouble::File(error) => format!("{}: {UNREAD}: {error}", shown()),
@@ -114,6 +138,11 @@ impl<F: Travelling> Source for Files<F> {
             let parsed = self.format.parse(&head, &bytes, &mut scratch, items);
             parsed.map_err(|misplaced| format!("{}: {}", shown(), misplaced.problem))?;
         }
-        Ok(())
+        match blocks.head() {
+            Some(head) if !self.format.holds(&self.first, head, items.len() - before) => {
+                Err(format!("{}: its head promises something else", shown()))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -260,13 +260,33 @@ pub(crate) fn arrays(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     }
     seen.record("two files", session.read_npy_rows::<f32>(two.join("?.npy"))?.digest()?);
     seen.record("two widths", folder.told(session.read_npy_rows::<f32>(two.join("*.npy"))));
+    // Packed ones.
+    let none = DMatrix::<f32>::from_fn(session, 0, 4, |_, _| 0.0)?;
+    none.write_npy(two.join("d.npy"))?;
+    for name in ["a.npy", "b.npy", "d.npy", "other.npy"] {
+        std::fs::write(two.join(format!("{name}.gz")), gzip(std::fs::read(two.join(name)).unwrap())).unwrap();
+    }
+    let packed = session.read_npy_rows::<f32>(two.join("[abd].npy.gz"))?;
+    assert_eq!(packed.digest()?, session.read_npy_rows::<f32>(two.join("[ab].npy"))?.digest()?);
+    seen.record("packed", (packed.len(), packed.width()));
+    seen.record("packed", session.read_npy::<[f32; 4]>(two.join("?.npy.gz"))?.digest()?);
+    seen.record("nothing packed", session.read_npy_rows::<f32>(two.join("d.npy.gz"))?.len());
+    seen.record("two widths packed", folder.told(session.read_npy_rows::<f32>(two.join("*.npy.gz"))));
+    for bytes in
+        [&bytes[..bytes.len() - 20], &bytes[..bytes.len() - 7], &bytes[..200], &[&bytes[..], &[0; 20]].concat()]
+    {
+        let bad = folder.file("bad.npy.gz", gzip(bytes));
+        seen.record("packed and bad", folder.told(session.read_npy::<[f32; 5]>(&bad)));
+        seen.record("packed and bad", folder.told(session.read_npy_rows::<f32>(&bad)));
+    }
     Ok(())
 }
 
 /// A text in gzip's format, as it is.
-fn gzip(text: &str) -> Vec<u8> {
+fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
+    let text = text.as_ref();
     let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-    let mut chunks = text.as_bytes().chunks(60_000).peekable();
+    let mut chunks = text.chunks(60_000).peekable();
     if chunks.peek().is_none() {
         packed.extend([1, 0, 0, 0xff, 0xff]);
     }
@@ -276,7 +296,7 @@ fn gzip(text: &str) -> Vec<u8> {
         packed.extend(len.to_le_bytes().into_iter().chain((!len).to_le_bytes()));
         packed.extend(chunk);
     }
-    packed.extend(crc32fast::hash(text.as_bytes()).to_le_bytes());
+    packed.extend(crc32fast::hash(text).to_le_bytes());
     packed.extend((text.len() as u32).to_le_bytes());
     packed
 }
@@ -285,9 +305,9 @@ fn gzip(text: &str) -> Vec<u8> {
 pub(crate) fn packed(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
     let folder = Folder::new();
     for (k, n) in [MANY / 2, 3, MANY / 5, 1, 0].into_iter().enumerate() {
-        folder.beside(&format!("part-{k}.csv.gz"), gzip(&ratings(n, ["\n", "\r\n"][k % 2])));
-        folder.beside(&format!("text-{k}.gz"), gzip(&"a line of text\n".repeat(n)));
-        folder.beside(&format!("svm-{k}.gz"), gzip(&"1 0:2 7:0.5\n-1 3:1\n".repeat(n)));
+        folder.beside(&format!("part-{k}.csv.gz"), gzip(ratings(n, ["\n", "\r\n"][k % 2])));
+        folder.beside(&format!("text-{k}.gz"), gzip("a line of text\n".repeat(n)));
+        folder.beside(&format!("svm-{k}.gz"), gzip("1 0:2 7:0.5\n-1 3:1\n".repeat(n)));
     }
     folder.beside("part-5.csv", "stars,user,item\n1.5,2,3\n");
     let all = folder.path().join("part-*");
@@ -302,7 +322,7 @@ pub(crate) fn packed(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     seen.record("bag", (bag.documents, bag.words, bag.entries.to_vec()?));
     seen.record("promises", folder.told(session.read_bag_of_words(folder.file("bag.gz", gzip("3\n4\n3\n1 2 1\n")))));
     // The first of two that are wrong, and one that is no packed file.
-    folder.beside("part-1.csv.gz", gzip(&(ratings(9, "\n") + "1,n,2,many\n")));
+    folder.beside("part-1.csv.gz", gzip(ratings(9, "\n") + "1,n,2,many\n"));
     folder.beside("part-2.csv.gz", gzip("user,item\n1,2\n"));
     seen.record("a bad line", folder.told(session.read_csv::<Rating>(&all)));
     folder.beside("part-1.csv.gz", &gzip(&ratings(MANY / 9, "\n"))[..9_000]);
