@@ -161,8 +161,13 @@ impl<T: Numeric> Format for Npy<T> {
             T::scalar().swap(swapped, array.big);
             native = swapped;
         }
-        *items = crate::__private::decode_vec(bytes.len() / size, &mut native)
+        let mut numbers = crate::__private::decode_vec(bytes.len() / size, &mut native)
             .map_err(|error| Misplaced { offset: 0, problem: error.to_string() })?;
+        if items.is_empty() {
+            *items = numbers;
+        } else {
+            items.append(&mut numbers);
+        }
         Ok(())
     }
 }

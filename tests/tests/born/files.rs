@@ -283,7 +283,7 @@ pub(crate) fn arrays(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
 }
 
 /// A text in gzip's format, as it is.
-fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
     let text = text.as_ref();
     let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut chunks = text.chunks(60_000).peekable();
@@ -325,7 +325,7 @@ pub(crate) fn packed(session: &Session, seen: &mut Seen) -> stradsap::Result<()>
     folder.beside("part-1.csv.gz", gzip(ratings(9, "\n") + "1,n,2,many\n"));
     folder.beside("part-2.csv.gz", gzip("user,item\n1,2\n"));
     seen.record("a bad line", folder.told(session.read_csv::<Rating>(&all)));
-    folder.beside("part-1.csv.gz", &gzip(&ratings(MANY / 9, "\n"))[..9_000]);
+    folder.beside("part-1.csv.gz", &gzip(ratings(MANY / 9, "\n"))[..9_000]);
     seen.record("half a file", folder.told(session.read_csv::<Rating>(&all)));
     folder.beside("part-1.csv.gz", "not packed");
     seen.record("no packed file", folder.told(session.read_csv::<Rating>(&all)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stradsap::ClusterOptions;
 use stradsap::prelude::*;
 
-use super::files::{Folder, Rating, quoted_ratings, ratings};
+use super::files::{Folder, Rating, gzip, quoted_ratings, ratings};
 use super::trained::{epoch, rows};
 use crate::common::mix;
 use crate::jobs::processes::{Process, memory, memory_of_files, this_program};
@@ -39,6 +39,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
             "in step" => save_and_go_on(session, count(), &|x, step| in_step(session, x, step))?,
             "in minibatches" => in_minibatches(session, count())?,
             "by key" => by_key(session, count())?,
+            "packed" => session.read_npy_rows::<f32>(&of)?.digest()?,
             other => panic!("{other}"),
         };
         println!("digest {digest}");
@@ -273,6 +274,19 @@ fn of_a_file() {
     flat(("file", &path(&few)), ("file", &path(&many)));
 }
 
+/// 3 MiB and 41.
+fn of_packed_arrays() {
+    let folder = Folder::new();
+    let session = Session::builder().threads(1).build().unwrap();
+    let [few, many] = [24_000, 336_000].map(|n| {
+        let rows = DMatrix::from_fn(&session, n, 32, |i, k| (i * k) as f32).unwrap();
+        rows.write_npy(folder.path().join("rows.npy")).unwrap();
+        let packed = gzip(std::fs::read(folder.path().join("rows.npy")).unwrap());
+        folder.file("rows.npy.gz", packed).to_str().unwrap().to_string()
+    });
+    flat(("packed", &few), ("packed", &many));
+}
+
 fn of_what_was_made() {
     flat(("made", &FEW.to_string()), ("made", &MANY.to_string()));
 }
@@ -301,6 +315,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         Test::new("the driver's memory is flat while maps and texts are made and written", 120, of_maps),
         Test::new("the driver's memory is flat", 120, of_a_file),
+        Test::new("the driver's memory is flat while packed arrays are read", 120, of_packed_arrays),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
         Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),
         Test::new("the driver's memory is flat while what a grid left is saved", 240, of_what_a_grid_left),
