@@ -98,7 +98,8 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// As [`collect`](Pipe::collect).
     #[track_caller]
     pub fn count(self) -> Result<usize> {
-        self.fold(0usize, |n, _| n + 1, |a, b| a + b)
+        let counting = Plain::new(|n: usize, _: &K::Item| n + 1);
+        self.folded(("count", Location::caller()), 0usize, counting, |a, b| a + b)
     }
 
     /// Folds all items into one value. The items are cut into runs. In each run `f` is called for one item after the other, with
@@ -125,7 +126,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         A: Element,
         F: Fn(A, &K::Item) -> A + Copy + Sync + 'static,
     {
-        self.folded(Location::caller(), init, Plain::new(f), unite)
+        self.folded(("fold", Location::caller()), init, Plain::new(f), unite)
     }
 
     /// [`fold`](Pipe::fold) with captures: `with!([x], pipe.fold(init, ..., unite))`.
@@ -149,19 +150,19 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         F: for<'a, 'v, 't> Fn(V::Refs<'v>, &'a mut H::Views<'v>, A, &'t K::Item) -> A + Copy + Sync + 'static,
     {
         let body: With<V, H, F> = self.capture(values, handles, f);
-        self.folded(Location::caller(), init, body, unite)
+        self.folded(("fold", Location::caller()), init, body, unite)
     }
 
     fn folded<A: Element, B: FoldBody<A, K::Item>>(
         self,
-        at: &Location<'_>,
+        (operator, at): (&'static str, &Location<'_>),
         init: A,
         body: B,
         unite: impl FnMut(A, A) -> A,
     ) -> Result<A> {
         let first = init.clone();
-        let lists = self.end("fold", at, |kernel| Folded { kernel, init, body })?;
-        let folded = caught(&site("fold", at), || unpack::<A>(lists).into_iter().flatten().reduce(unite))?;
+        let lists = self.end(operator, at, |kernel| Folded { kernel, init, body })?;
+        let folded = caught(&site(operator, at), || unpack::<A>(lists).into_iter().flatten().reduce(unite))?;
         Ok(folded.unwrap_or(first))
     }
 

@@ -161,7 +161,7 @@ impl SessionBuilder {
             Some(threads) => threads,
             None => match env("STRADSAP_THREADS")? {
                 Some(text) => text.trim().parse().map_err(|_| {
-                    Error::usage(format!("STRADSAP_THREADS={text}: a number from 1 to {MAX_THREADS} was expected"))
+                    Error::usage(format!("STRADSAP_THREADS={text}: a number from 1 to {} was expected", most_threads()))
                 })?,
                 None => std::thread::available_parallelism().map_or(1, usize::from),
             },

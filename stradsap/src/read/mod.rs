@@ -55,7 +55,8 @@ use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 pub trait ReadFiles {
     /// Reads a table with a header line; each record is one element. `.tsv` files have tabs between fields, all others commas.
     /// Columns are matched to the fields of `T` by their names (or by the names that serde's `rename` gives). A tuple, an array or
-    /// a number takes the columns in their order. Blanks around fields are ignored, and quoted fields may hold any characters.
+    /// a number takes the columns in their order. Blanks at both ends of fields are ignored, within quotes as well; quoted fields may hold any
+    /// characters.
     ///
     /// ```
     /// use stradsap::prelude::*;

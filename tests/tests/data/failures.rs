@@ -131,6 +131,8 @@ pub(crate) fn out_of_range(session: &Session, seen: &mut Seen) -> Result {
     let text = ended.unwrap_err().to_string();
     assert!(text.contains("(fold): element 100 ") && text.contains("has 100 elements"), "{text}");
     seen.record("fold", text);
+    let text = with!([&table], x.map(|n| table[*n as usize])).count().unwrap_err().to_string();
+    assert!(text.contains("(count): element 100 "), "{text}");
     // In step, and with a map beside it.
     let mut y = x.map(|n| u64::from(*n)).collect()?;
     let (before, counts) = (y.digest()?, x.count_by_key(|n| *n)?);
