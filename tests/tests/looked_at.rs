@@ -45,6 +45,10 @@ pub(crate) mod bodies {
         assert!((5..35).contains(&plain.len()));
         assert_eq!(found.to_vec()?, plain);
         seen.digest("found", &found)?;
+        // By one map twice.
+        let twice = few.join(&squares, |key| *key).join(&squares, |(key, _)| key / 2).map(|(_, square)| *square);
+        let halves = plain.iter().map(|(key, _)| u64::from(key / 2).pow(2));
+        assert_eq!(twice.to_vec()?, halves.collect::<Vec<_>>());
         // Again, and by two maps at once, of which one has texts.
         assert_eq!(few.join(&squares, |key| *key).count()?, plain.len());
         let texts = session.range(MANY).map(|i| (format!("key {i}"), *i as u64)).collect_map()?;
@@ -74,6 +78,11 @@ pub(crate) mod bodies {
         for (&i, (window, text, none, sum)) in few.to_vec()?.iter().zip(given.to_vec()?) {
             let all = (i..i + 70).fold(mix(i as u64), |all, k| all.rotate_left(3) ^ mix(k as u64));
             assert_eq!((window, text, none, sum), (all, format!("text {}", i + 1), true, 1.5 * i as f32 + 1.0));
+        }
+        // One DVector under two names.
+        let both = with!([&texts, again = &texts], few.map(|&i| (texts[i].len(), again[i / 2].clone()))).to_vec()?;
+        for (&i, (length, text)) in few.to_vec()?.iter().zip(both) {
+            assert_eq!((length, text), (format!("text {i}").len(), format!("text {}", i / 2)));
         }
         seen.digest("given", &given)
     }

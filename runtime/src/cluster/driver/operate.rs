@@ -79,12 +79,15 @@ impl OperatorLogged {
 const ALONE: usize = 16;
 
 impl OperatorLogged {
-    /// Of each capture that takes longer to fetch than what a worker's items are likely to look at, in this call and those before
-    /// it: where its elements are.
-    fn held(&self, state: &mut State) -> Vec<Option<Vec<Segment>>> {
+    /// Of the captured DDSs that take longer to fetch than what a worker's items are likely to look at, in this call and those
+    /// before it: where their elements are.
+    fn held(&self, state: &mut State) -> Vec<(u64, Vec<Segment>)> {
         let n = self.cut.len.div_ceil(state.workers.len().max(1));
         let (sources, captures) = self.vectors.split_at(self.sources.len());
-        let mut held = |vector: &Vector| {
+        let mut held = |(k, vector): (usize, &Vector)| {
+            if captures[..k].iter().any(|other| other.id == vector.id) {
+                return None;
+            }
             let pieces = vector.len.saturating_mul(vector.ops.size) / LOOKED_AT;
             let entry = state.entries.get_mut(&vector.id)?;
             let before = if entry.looked_at.0 == entry.version { entry.looked_at.1 } else { 0 };
@@ -100,9 +103,9 @@ impl OperatorLogged {
             entry.looked_at = (entry.version, looked);
             // Workers forget what they have fetched, and with it what a loop has left in the same places.
             state.leave_in_ranges(vector.id);
-            Some(segments)
+            Some((vector.id, segments))
         };
-        captures.iter().map(&mut held).collect()
+        captures.iter().enumerate().filter_map(&mut held).collect()
     }
 }
 
@@ -116,8 +119,8 @@ struct OperatorCall<'c> {
     logged: Arc<OperatorLogged>,
     /// What makes a result of bytes, where the program wants to have it.
     stage: Option<&'c dyn Stage>,
-    /// Of each capture that workers fetch as they look at it: where its elements are.
-    held: Vec<Option<Vec<Segment>>>,
+    /// Of the captured DDSs that workers fetch as they look at them: where their elements are.
+    held: Vec<(u64, Vec<Segment>)>,
 }
 
 /// The element for which it failed, or none where items were brought together.
@@ -368,11 +371,10 @@ fn pulls_of(state: &State, call: &OperatorCall<'_>, w: usize, elements: &Range<u
     let (logged, mut pulls) = (&*call.logged, Vec::new());
     for (k, vector) in logged.vectors.iter().enumerate() {
         let Some(entry) = state.entries.get(&vector.id) else { continue };
-        let range = match k.checked_sub(logged.sources.len()) {
-            None => elements.clone(),
-            Some(capture) if call.held.get(capture).is_some_and(Option::is_some) => continue,
-            Some(_) => 0..vector.len,
-        };
+        if call.held.iter().any(|(dds, _)| *dds == vector.id) {
+            continue;
+        }
+        let range = if k < logged.sources.len() { elements.clone() } else { 0..vector.len };
         pulls.extend(entry.placement.missing(vector.id, &range, state.workers[w], w));
     }
     pulls

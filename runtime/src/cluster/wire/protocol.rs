@@ -354,8 +354,8 @@ pub(crate) struct OperateJob {
     pub(crate) sources: Vec<RemoteCapture>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) pulls: Vec<Pull>,
-    /// Of each capture that isn't brought as a whole: where its elements are.
-    pub(crate) held: Vec<Option<Vec<Segment>>>,
+    /// Of the captured DDSs that aren't brought as a whole: where their elements are.
+    pub(crate) held: Vec<(u64, Vec<Segment>)>,
     pub(crate) cut: Chunking,
     pub(crate) chunks: Range<usize>,
     /// Which worker handles which partitions: where each one's begin, and the end. Empty if nothing is shuffled.

@@ -15,7 +15,9 @@ use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
 use crate::body::slow_path::Pager;
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
+use crate::cluster::wire::protocol::{
+    Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, Segment, StoreJob,
+};
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::bench::{Workbench, dds_of};
 use crate::cluster::worker::pager::{Elements, LOOKING, Pages};
@@ -75,6 +77,12 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     Ok(Operating { call: job.call, stage, sources, captured, own: Vec::new(), results: Vec::new() })
 }
 
+/// If a capture isn't brought as a whole: its DDS, and where the elements are.
+fn looked_at<'j>(job: &'j OperateJob, capture: &RemoteCapture) -> Option<&'j (u64, Vec<Segment>)> {
+    let own = dds_of(capture)?;
+    job.held.iter().find(|(dds, _)| *dds == own)
+}
+
 /// Who brings elements of captures that are looked at here and there.
 pub(crate) fn pages(
     job: &OperateJob,
@@ -82,11 +90,11 @@ pub(crate) fn pages(
     runtime: tokio::runtime::Handle,
     stopped: Arc<AtomicBool>,
 ) -> Pages {
-    let ids = job.captures.iter().map(dds_of);
-    let captures = ids
-        .zip(worker.bench.reservations_of(&job.captures))
-        .zip(&job.held)
-        .map(|((id, reservation), held)| Some(Elements { dds: id?, reservation: reservation?, held: held.clone()? }));
+    let reservations = worker.bench.reservations_of(&job.captures);
+    let captures = job.captures.iter().zip(reservations).map(|(capture, reservation)| {
+        let (dds, held) = looked_at(job, capture)?;
+        Some(Elements { dds: *dds, reservation: reservation?, held: held.clone() })
+    });
     Pages::new(worker.bench.me(), captures.collect(), Arc::clone(&worker.links), runtime, stopped, LOOKING)
 }
 
@@ -101,7 +109,7 @@ pub(crate) fn run(
     let (bench, blobs) = (&worker.bench, &worker.blobs);
     let pool = bench.pool().map_err(broken)?;
     let (sources, captures) = (Lease::of(&operating.sources), Lease::of(&operating.captured));
-    let looked_at: Vec<bool> = job.held.iter().map(Option::is_some).collect();
+    let looked_at: Vec<bool> = job.captures.iter().map(|capture| looked_at(job, capture).is_some()).collect();
     let fetched = looked_at.contains(&true).then_some((pages as &dyn Pager, &*looked_at));
     let chunks =
         Chunks { stage: &*operating.stage, sources: &sources, captures: &captures, fetched, cut: job.cut, stopped };

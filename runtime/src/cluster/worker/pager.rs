@@ -53,7 +53,9 @@ struct Paged {
 
 pub(crate) struct Pages {
     me: Node,
-    captures: Vec<Option<Paged>>,
+    paged: Vec<Paged>,
+    /// For each capture, which of these; two captures may be of one DDS.
+    captures: Vec<Option<usize>>,
     links: Arc<Links>,
     runtime: tokio::runtime::Handle,
     failed: Mutex<Option<Problem>>,
@@ -69,14 +71,24 @@ impl Pages {
         stopped: Arc<AtomicBool>,
         Grain { bytes, ahead }: Grain,
     ) -> Pages {
-        let paged = |Elements { dds, reservation, held }: Elements| {
+        let mut paged: Vec<Paged> = Vec::new();
+        let mut enter = |Elements { dds, reservation, held }: Elements| {
+            if let Some(known) = paged.iter().position(|paged| paged.dds == dds) {
+                return known;
+            }
             reservation.in_small_pages(bytes <= PAGE);
             let each = (bytes / reservation.ops().size.max(1)).max(1);
             let here = (0..reservation.len().div_ceil(each)).map(|_| AtomicU8::new(0)).collect();
-            Paged { dds, reservation, held, each, ahead, here, brought: AtomicUsize::new(0), loading: Mutex::default() }
+            let (brought, loading) = (AtomicUsize::new(0), Mutex::default());
+            paged.push(Paged { dds, reservation, held, each, ahead, here, brought, loading });
+            paged.len() - 1
         };
-        let captures = captures.into_iter().map(|capture| capture.map(paged)).collect();
-        Pages { me, captures, links, runtime, failed: Mutex::default(), stopped }
+        let captures = captures.into_iter().map(|capture| capture.map(&mut enter)).collect();
+        Pages { me, paged, captures, links, runtime, failed: Mutex::default(), stopped }
+    }
+
+    fn of(&self, capture: usize) -> Option<&Paged> {
+        self.paged.get((*self.captures.get(capture)?)?)
     }
 
     /// Why what was done is void, if it is.
@@ -86,7 +98,7 @@ impl Pages {
 
     /// Forgets what was fetched: nobody reads it any more.
     pub(crate) fn forget(&self) {
-        for paged in self.captures.iter().flatten() {
+        for paged in &self.paged {
             paged.reservation.in_small_pages(false);
             // With a chunk the pages that it shares with others go: those are nobody's either.
             let page = PAGE.div_ceil(paged.reservation.ops().size.max(1));
@@ -135,7 +147,7 @@ impl Paged {
 
 impl Pager for Pages {
     fn bring(&self, capture: usize, index: usize) -> Option<Range<usize>> {
-        let Some(Some(paged)) = self.captures.get(capture) else { return Some(index..index + 1) };
+        let Some(paged) = self.of(capture) else { return Some(index..index + 1) };
         let chunk = index / paged.each;
         let here = Some(paged.elements(chunk..chunk + 1));
         if paged.here[chunk].load(Ordering::Acquire) == 1 {
@@ -166,7 +178,6 @@ impl Pager for Pages {
     }
 
     fn has_all(&self, capture: usize) -> bool {
-        let all = |paged: &Paged| paged.brought.load(Ordering::Acquire) == paged.here.len();
-        self.captures.get(capture).is_some_and(|paged| paged.as_ref().is_none_or(all))
+        self.of(capture).is_none_or(|paged| paged.brought.load(Ordering::Acquire) == paged.here.len())
     }
 }
