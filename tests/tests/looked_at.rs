@@ -22,7 +22,7 @@ pub(crate) const ALONE: &[Alone] = &[
 ];
 
 /// Entries or elements of what is looked at.
-const MANY: usize = 400_000;
+const MANY: usize = 200_000;
 
 fn key(i: usize) -> u32 {
     below(i as u64, 2 * MANY) as u32
@@ -147,7 +147,7 @@ pub(crate) mod bodies {
         let beyond = with!([&table], few.map(|&i| table[i])).to_vec().unwrap_err();
         let text = beyond.to_string();
         assert!(
-            matches!(beyond, Error::Operator { element: Some(29), .. }) && text.contains("`table[400003]`"),
+            matches!(beyond, Error::Operator { element: Some(29), .. }) && text.contains("`table[200003]`"),
             "{text}"
         );
         let wrong = with!(
