@@ -141,7 +141,7 @@ pub(crate) enum Doing<'t> {
 pub(crate) trait Pager: Sync {
     /// Elements around this one that are here now. None: it can't be had, and what is being done is void.
     fn bring(&self, capture: usize, index: usize) -> Option<Range<usize>>;
-    /// Whether all elements are here.
+    /// Whether all elements of a capture are here; they are if it brings none of them.
     fn has_all(&self, capture: usize) -> bool;
 }
 

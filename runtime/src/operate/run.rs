@@ -83,12 +83,10 @@ pub(crate) trait OperatorBackend: Send + Sync {
 }
 
 /// A context whose views reach every element of the captures, to be read.
-fn reading<'s>(captures: &'s Lease<'_>, fetched: Option<Fetched<'s>>) -> Context<'s> {
+fn reading<'s>(captures: &'s Lease<'_>, pager: Option<&'s dyn Pager>) -> Context<'s> {
     Context::new(|state| {
-        let owned = |c: usize, lent| match fetched {
-            Some((pager, which)) if which.get(c) == Some(&true) && !pager.has_all(c) => {
-                Owned::by(Doing::Fetched(pager, Cell::new(ViewRange::EMPTY)))
-            }
+        let owned = |c: usize, lent| match pager {
+            Some(pager) if !pager.has_all(c) => Owned::by(Doing::Fetched(pager, Cell::new(ViewRange::EMPTY))),
             _ => Owned::all(lent),
         };
         let slot = |c: usize| match captures.vector(c) {
@@ -100,15 +98,13 @@ fn reading<'s>(captures: &'s Lease<'_>, fetched: Option<Fetched<'s>>) -> Context
     })
 }
 
-/// Who brings elements of captures that are elsewhere, and of which captures.
-pub(crate) type Fetched<'c> = (&'c dyn Pager, &'c [bool]);
-
 /// What chunks are run with.
 pub(crate) struct Chunks<'c> {
     pub(crate) stage: &'c dyn Stage,
     pub(crate) sources: &'c Lease<'c>,
     pub(crate) captures: &'c Lease<'c>,
-    pub(crate) fetched: Option<Fetched<'c>>,
+    /// Who brings elements of captures that are elsewhere.
+    pub(crate) pager: Option<&'c dyn Pager>,
     pub(crate) cut: Chunking,
     /// Set when nobody wants the result any more.
     pub(crate) stopped: &'c AtomicBool,
@@ -145,7 +141,7 @@ impl Chunks<'_> {
     /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here, or brought.
     unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
-        let context = reading(self.captures, self.fetched);
+        let context = reading(self.captures, self.pager);
         context.state.at.set(start);
         let source = |k| {
             let source = self.sources.vector(k).filter(|source| end <= source.len())?;
@@ -283,7 +279,7 @@ impl Operation<'_> {
         let (sources, captures) = (Lease::of(self.sources), Lease::of(self.captured));
         let never = AtomicBool::new(false);
         let (stage, cut) = (self.stage, self.cut());
-        let chunks = Chunks { stage, sources: &sources, captures: &captures, fetched: None, cut, stopped: &never };
+        let chunks = Chunks { stage, sources: &sources, captures: &captures, pager: None, cut, stopped: &never };
         // SAFETY: the pipe holds the borrows of its sources and captures, and put all of this together.
         let made = unsafe { chunks.run(0..self.cut().chunks(), &pool) };
         made.and_then(|made| shuffle_here(self.stage, made, &pool)).map_err(|failed| self.error(failed))

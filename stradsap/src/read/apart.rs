@@ -30,8 +30,8 @@ pub(super) trait Travelling: Format<Head: Serialize + DeserializeOwned> + Travel
         false
     }
 
-    /// Whether a file with this head may have so many items, beside a first file with that one. If not, the ordinary reader says what is
-    /// wrong.
+    /// Whether a file with this head and this number of items may stand beside a first file with that head. If not, the ordinary reader
+    /// says what is wrong.
     fn holds(&self, _first: &Self::Head, _head: &Self::Head, _items: usize) -> bool {
         true
     }

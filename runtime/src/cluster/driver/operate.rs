@@ -75,7 +75,7 @@ impl OperatorLogged {
     }
 }
 
-/// To fetch a piece by itself takes as long as so many pieces of a whole, of [`LOOKED_AT`] bytes.
+/// To fetch a piece of [`LOOKED_AT`] bytes by itself takes as long as this many pieces of a whole.
 const ALONE: usize = 16;
 
 impl OperatorLogged {

@@ -13,11 +13,8 @@ use std::sync::{Arc, Mutex};
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
-use crate::body::slow_path::Pager;
 use crate::cluster::wire::naming;
-use crate::cluster::wire::protocol::{
-    Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, Segment, StoreJob,
-};
+use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::bench::{Workbench, dds_of};
 use crate::cluster::worker::pager::{Elements, LOOKING, Pages};
@@ -77,12 +74,6 @@ pub(crate) fn begin(bench: &Workbench, job: &OperateJob) -> Result<Operating, Pr
     Ok(Operating { call: job.call, stage, sources, captured, own: Vec::new(), results: Vec::new() })
 }
 
-/// If a capture isn't brought as a whole: its DDS, and where the elements are.
-fn looked_at<'j>(job: &'j OperateJob, capture: &RemoteCapture) -> Option<&'j (u64, Vec<Segment>)> {
-    let own = dds_of(capture)?;
-    job.held.iter().find(|(dds, _)| *dds == own)
-}
-
 /// Who brings elements of captures that are looked at here and there.
 pub(crate) fn pages(
     job: &OperateJob,
@@ -92,8 +83,9 @@ pub(crate) fn pages(
 ) -> Pages {
     let reservations = worker.bench.reservations_of(&job.captures);
     let captures = job.captures.iter().zip(reservations).map(|(capture, reservation)| {
-        let (dds, held) = looked_at(job, capture)?;
-        Some(Elements { dds: *dds, reservation: reservation?, held: held.clone() })
+        let dds = dds_of(capture)?;
+        let (_, held) = job.held.iter().find(|(held, _)| *held == dds)?;
+        Some(Elements { dds, reservation: reservation?, held: held.clone() })
     });
     Pages::new(worker.bench.me(), captures.collect(), Arc::clone(&worker.links), runtime, stopped, LOOKING)
 }
@@ -109,10 +101,14 @@ pub(crate) fn run(
     let (bench, blobs) = (&worker.bench, &worker.blobs);
     let pool = bench.pool().map_err(broken)?;
     let (sources, captures) = (Lease::of(&operating.sources), Lease::of(&operating.captured));
-    let looked_at: Vec<bool> = job.captures.iter().map(|capture| looked_at(job, capture).is_some()).collect();
-    let fetched = looked_at.contains(&true).then_some((pages as &dyn Pager, &*looked_at));
-    let chunks =
-        Chunks { stage: &*operating.stage, sources: &sources, captures: &captures, fetched, cut: job.cut, stopped };
+    let chunks = Chunks {
+        stage: &*operating.stage,
+        sources: &sources,
+        captures: &captures,
+        pager: Some(pages),
+        cut: job.cut,
+        stopped,
+    };
     // SAFETY: see the module's argument.
     let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
         Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),
