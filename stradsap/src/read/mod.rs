@@ -29,6 +29,7 @@ pub use self::bag::{BagOfWords, Entry};
 pub(crate) use self::blocks::MARK;
 use self::blocks::Reading;
 pub use self::csv::Csv;
+pub(crate) use self::csv::border::{Marks, borders};
 pub use self::edges::Edge;
 pub use self::libsvm::Labelled;
 pub(crate) use self::source::extension;
@@ -55,8 +56,8 @@ use crate::{DMatrix, DVector, Element, Numeric, Result, Session};
 pub trait ReadFiles {
     /// Reads a table with a header line; each record is one element. `.tsv` files have tabs between fields, all others commas.
     /// Columns are matched to the fields of `T` by their names (or by the names that serde's `rename` gives). A tuple, an array or
-    /// a number takes the columns in their order. Blanks at both ends of fields are ignored, within quotes as well; quoted fields may hold any
-    /// characters.
+    /// a number takes the columns in their order. Blanks at both ends of fields are ignored unless they are between quotes and the field is a text;
+    /// quoted fields may hold any characters.
     ///
     /// ```
     /// use stradsap::prelude::*;

@@ -1,6 +1,6 @@
 //! Tables of delimited text.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Numbers;
 use super::atomic::{self, Failure};
 use crate::__private::each_element;
-use crate::read::{MARK, extension};
+use crate::read::{MARK, Marks, borders, extension};
 use crate::{DVector, Element, Numeric, Result};
 
 fn delimiter(path: &Path) -> u8 {
@@ -17,7 +17,9 @@ fn delimiter(path: &Path) -> u8 {
 
 pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) -> Result<()> {
     atomic::write(path, |out| {
-        let mut table = csv::WriterBuilder::new().delimiter(delimiter(path)).from_writer(Marked { out, begun: false });
+        let delimiter = delimiter(path);
+        let out = Quoting { out: Marked { out, begun: false }, delimiter, pending: Vec::new(), enough: 0 };
+        let mut table = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
         let mut k = 0;
         each_element(vector, 0..vector.len(), |elements| {
             for element in elements {
@@ -26,8 +28,90 @@ pub(super) fn write<T: Element + Serialize>(vector: &DVector<T>, path: &Path) ->
             }
             Ok::<_, Failure>(())
         })?;
-        Ok(table.flush()?)
+        let out = table.into_inner().map_err(csv::IntoInnerError::into_error)?;
+        Ok(out.finish()?)
     })
+}
+
+/// Has quotes around fields that begin or end with blanks, too: readers ignore blanks outside of quotes.
+struct Quoting<W> {
+    out: W,
+    delimiter: u8,
+    /// What has come of records that aren't whole.
+    pending: Vec<u8>,
+    /// From how many bytes on a border is looked for again.
+    enough: usize,
+}
+
+impl<W: Write> Quoting<W> {
+    fn put(&mut self, len: usize) -> io::Result<()> {
+        let records = &self.pending[..len];
+        if !has_loose_blanks(records, self.delimiter) {
+            self.out.write_all(records)?;
+        } else {
+            let mut reader = csv::ReaderBuilder::new();
+            // What begins like a byte order mark is none behind a line end.
+            let records = b"\n".chain(records);
+            let mut reader = reader.delimiter(self.delimiter).has_headers(false).flexible(true).from_reader(records);
+            for record in reader.byte_records() {
+                let line = quoted(&record?, self.delimiter);
+                self.out.write_all(&line)?;
+            }
+        }
+        self.pending.drain(..len);
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.put(self.pending.len())?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Write for Quoting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= self.enough {
+            let whole = borders(&self.pending, Marks { delimiter: self.delimiter, comment: None }).last;
+            self.put(whole)?;
+            self.enough = 2 * self.pending.len();
+        }
+        Ok(bytes.len())
+    }
+
+    /// The rest waits for its end.
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Whether there may be a field without quotes that begins or ends with a blank.
+fn has_loose_blanks(records: &[u8], delimiter: u8) -> bool {
+    let borders = |byte: Option<&u8>| byte.is_none_or(|&byte| byte == delimiter || matches!(byte, b'\n' | b'\r'));
+    memchr::memchr3_iter(b' ', b'\t', b'\x0c', records)
+        .any(|k| records[k] != delimiter && (borders(records[..k].last()) || borders(records.get(k + 1))))
+}
+
+/// A record as a line, with quotes where they are needed.
+fn quoted(record: &csv::ByteRecord, delimiter: u8) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (k, field) in record.iter().enumerate() {
+        if k > 0 {
+            line.push(delimiter);
+        }
+        let marks = field.iter().any(|&byte| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r'));
+        if marks || field.trim_ascii().len() < field.len() || record.len() == 1 && field.is_empty() {
+            line.push(b'"');
+            for &byte in field {
+                line.extend(std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 }));
+            }
+            line.push(b'"');
+        } else {
+            line.extend_from_slice(field);
+        }
+    }
+    line.push(b'\n');
+    line
 }
 
 /// What is written through. If it begins like a byte order mark, which readers skip, it gets one before it.

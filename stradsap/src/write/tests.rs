@@ -63,6 +63,25 @@ fn marks_in_texts_are_kept() {
 }
 
 #[test]
+fn texts_keep_their_blanks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let long = format!(" {}\" ", "long ".repeat(20_000));
+    let texts = [" a", "b ", "c d", "\te\n", "\u{feff} ", "", " ", "\"\" ", "f, ", "g", &long].map(str::to_string);
+    let texts: Vec<_> = texts.into_iter().cycle().take(3_000).zip(0u32..).collect();
+    DVector::from_vec(&session(), texts.clone()).unwrap().write_csv(&path).unwrap();
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written.starts_with("\" a\",0\n\"b \",1\nc d,2\n\"\te\n\",3\n"), "{:?}", &written[..40]);
+    let again = session().read_csv_with::<(String, u32)>(&path, &Csv::new().header(false)).unwrap();
+    assert_eq!(again.to_vec().unwrap(), texts);
+    // One column, where an empty field would be no record.
+    let texts: Vec<String> = texts.into_iter().map(|(text, _)| text).take(20).collect();
+    DVector::from_vec(&session(), texts.clone()).unwrap().write_csv(&path).unwrap();
+    let again = session().read_csv_with::<String>(&path, &Csv::new().header(false)).unwrap();
+    assert_eq!(again.to_vec().unwrap(), texts);
+}
+
+#[test]
 fn names_choose_the_format() {
     let folder = tempfile::tempdir().unwrap();
     let session = session();

@@ -1,6 +1,6 @@
 //! Tables of delimited text.
 
-mod border;
+pub(crate) mod border;
 mod columns;
 mod record;
 mod row;

@@ -2,7 +2,7 @@
 
 use csv_core::{ReadFieldResult, ReadRecordResult, Reader, ReaderBuilder};
 
-use super::border::{Marks, borders};
+use super::border::{Marks, QUOTE, borders};
 use crate::read::blocks::{Parsed, misplaced};
 
 /// The fields of a record.
@@ -10,6 +10,8 @@ pub(crate) struct Record {
     text: Vec<u8>,
     ends: Vec<usize>,
     len: usize,
+    /// Those between quotes, of a record that has any with blanks at an end.
+    quoted: Vec<usize>,
 }
 
 impl Record {
@@ -20,15 +22,31 @@ impl Record {
     /// The `k`-th field without blanks around it.
     #[inline]
     pub(crate) fn field(&self, k: usize) -> Option<&[u8]> {
+        let field = self.all_of(k)?;
+        Some(if is_trim(field) { field } else { field.trim_ascii() })
+    }
+
+    /// The same as a text: with the blanks around it if they are between quotes.
+    pub(crate) fn text(&self, k: usize) -> Option<&[u8]> {
+        if self.quoted.contains(&k) { self.all_of(k) } else { self.field(k) }
+    }
+
+    #[inline]
+    fn all_of(&self, k: usize) -> Option<&[u8]> {
         let end = *self.ends[..self.len].get(k)?;
         let start = if k == 0 { 0 } else { self.ends[k - 1] };
-        let field = &self.text[start..end];
-        // Most fields have none, and then one look at both ends is enough.
-        match field {
-            [first, .., last] if *first > b' ' && *last > b' ' => Some(field),
-            _ => Some(field.trim_ascii()),
-        }
+        Some(&self.text[start..end])
     }
+
+    fn has_blanks(&self) -> bool {
+        (0..self.len).any(|k| self.all_of(k).is_some_and(|field| !is_trim(field) && field.trim_ascii() != field))
+    }
+}
+
+/// Whether a field certainly has no blanks around it, as most.
+#[inline]
+fn is_trim(field: &[u8]) -> bool {
+    matches!(field, [first, .., last] if *first > b' ' && *last > b' ')
 }
 
 /// What reads records, one after the other.
@@ -44,15 +62,14 @@ fn reader(marks: Marks) -> Reader {
 
 impl Records {
     pub(crate) fn new(marks: Marks) -> Self {
-        let record = Record { text: vec![0; 256], ends: vec![0; 32], len: 0 };
+        let record = Record { text: vec![0; 256], ends: vec![0; 32], len: 0, quoted: Vec::new() };
         Records { reader: reader(marks), marks, record }
     }
 
     /// Forgets how the block before ended.
     pub(crate) fn restart(&mut self) {
         self.reader.reset();
-        // At its first byte the reader would skip a byte order mark, which here would be in the midst of the file.
-        self.reader.read_record(b"\n", &mut self.record.text, &mut self.record.ends);
+        pass_mark(&mut self.reader);
     }
 
     /// Reads the next record from `at` on, moves `at` behind it, and says where it began.
@@ -69,7 +86,8 @@ impl Records {
         }
         let start = *at;
         let (mut text, mut ends) = (0, 0);
-        let Record { text: all_text, ends: all_ends, len } = &mut self.record;
+        let Record { text: all_text, ends: all_ends, len, quoted } = &mut self.record;
+        quoted.clear();
         loop {
             let ended = *at == bytes.len();
             let (result, read, written, found) =
@@ -88,26 +106,48 @@ impl Records {
                         let problem = "the quoted field that begins here never ends; a closing quote was expected";
                         return misplaced(start + quote, problem);
                     }
+                    // Without quotes a byte at most stands behind each field.
+                    if *at - start > text + ends && self.record.has_blanks() {
+                        self.record.quoted = self.quoted(&bytes[start..*at]);
+                    }
                     return Ok(Some(start));
                 }
             }
         }
     }
 
-    /// Where the `k`-th field of the record that begins the bytes begins, as far as there is one.
-    pub(crate) fn field_offset(&self, bytes: &[u8], k: usize) -> usize {
-        let mut reader = reader(self.marks);
-        let mut text = [0; 256];
-        let (mut at, mut field) = (0, 0);
-        while field < k {
-            let (result, read, _) = reader.read_field(&bytes[at..], &mut text);
-            at += read;
-            match result {
-                ReadFieldResult::Field { record_end: false } => field += 1,
-                ReadFieldResult::OutputFull => {}
-                _ => break,
-            }
-        }
-        at
+    /// Which fields of a record are quoted.
+    fn quoted(&self, bytes: &[u8]) -> Vec<usize> {
+        let begins = (0..).zip(self.field_offsets(bytes));
+        begins.filter(|&(_, at)| bytes.get(at) == Some(&QUOTE)).map(|(k, _)| k).collect()
     }
+
+    /// Where the `k`-th field of the record that begins the bytes begins, or the last if it has fewer.
+    pub(crate) fn field_offset(&self, bytes: &[u8], k: usize) -> usize {
+        self.field_offsets(bytes).take(k + 1).last().unwrap_or(0)
+    }
+
+    /// Where each field of the record that begins the bytes begins.
+    fn field_offsets(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
+        let mut reader = reader(self.marks);
+        pass_mark(&mut reader);
+        let mut text = [0; 256];
+        std::iter::successors(Some(0), move |&begin| {
+            let mut at = begin;
+            loop {
+                let (result, read, _) = reader.read_field(&bytes[at..], &mut text);
+                at += read;
+                match result {
+                    ReadFieldResult::Field { record_end: false } => return Some(at),
+                    ReadFieldResult::OutputFull => {}
+                    _ => return None,
+                }
+            }
+        })
+    }
+}
+
+/// At its first byte the reader would skip a byte order mark, which would be in the midst of the file.
+fn pass_mark(reader: &mut Reader) {
+    reader.read_record(b"\n", &mut [0], &mut [0]);
 }

@@ -97,9 +97,21 @@ impl<'a> Row<'a> {
         Fault { column: self.last, problem, ..Fault::default() }
     }
 
+    /// The next field as it stands, with blanks that are between quotes.
+    #[inline]
+    fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+        let field = self.next()?;
+        Ok(self.last.and_then(|k| self.record.text(k)).unwrap_or(field))
+    }
+
     #[inline]
     fn text(&mut self) -> Result<&'a str, Fault> {
-        let field = self.next()?;
+        let field = self.bytes()?;
+        self.utf8(field)
+    }
+
+    #[inline]
+    fn utf8(&self, field: &'a [u8]) -> Result<&'a str, Fault> {
         std::str::from_utf8(field).map_err(|_| self.unexpected(field, "UTF-8 text"))
     }
 
@@ -136,16 +148,17 @@ impl<'de> Deserializer<'de> for &mut Row<'_> {
     /// What a field looks like: a number, or text.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let text = self.text()?;
-        match text {
+        let plain = text.trim_ascii();
+        match plain {
             "true" => return visitor.visit_bool(true),
             "false" => return visitor.visit_bool(false),
             _ => {}
         }
-        if let Ok(number) = text.parse() {
+        if let Ok(number) = plain.parse() {
             visitor.visit_u64(number)
-        } else if let Ok(number) = text.parse() {
+        } else if let Ok(number) = plain.parse() {
             visitor.visit_i64(number)
-        } else if let Ok(number) = text.parse() {
+        } else if let Ok(number) = plain.parse() {
             visitor.visit_f64(number)
         } else {
             visitor.visit_str(text)
@@ -201,11 +214,11 @@ impl<'de> Deserializer<'de> for &mut Row<'_> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_bytes(self.next()?)
+        visitor.visit_bytes(self.bytes()?)
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_bytes(self.next()?)
+        visitor.visit_bytes(self.bytes()?)
     }
 
     /// An empty field is none.
@@ -285,7 +298,8 @@ impl<'de> Deserializer<'de> for &mut Row<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let text = self.text()?;
+        let field = self.next()?;
+        let text = self.utf8(field)?;
         if !variants.contains(&text) {
             return Err(self.unexpected(text.as_bytes(), format_args!("one of {}", variants.join(", "))));
         }
