@@ -9,6 +9,7 @@ use crate::seen::{Alone, Scenario, Seen};
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     bodies::maps,
+    bodies::many_keys,
     bodies::elements,
     bodies::between_loops,
     bodies::all_of_it,
@@ -19,6 +20,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
 pub(crate) const ALONE: &[Alone] = &[
     ("a join of few items brings little of a large map", a_join_of_few_items),
     ("a join of many items brings the map", a_join_of_many_items),
+    ("large values that a join looks up are forgotten one after the other", a_join_with_large_values),
 ];
 
 /// Entries or elements of what is looked at.
@@ -59,6 +61,41 @@ pub(crate) mod bodies {
         let several = few.join(&lists, |key| key / 3).map(|(_, i)| *i).to_vec()?;
         let keys = (0..40).map(|i| u64::from(key(i) / 3)).filter(|key| *key < MANY as u64 / 3);
         assert_eq!(several, keys.flat_map(|key| 3 * key..3 * key + 3).collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Some thousand keys, of which many are the same or have no value, in maps of all kinds; and a closure that looks into one of them.
+    pub(crate) fn many_keys(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        const KEYS: usize = 6000;
+        let squares = squares(session)?;
+        let texts = session.range(MANY).map(|i| (format!("key {i}"), *i as u64)).collect_map()?;
+        let lists: DMultiMap<u32, String> =
+            session.range(MANY).map(|i| (*i as u32 / 3, format!("{i}"))).group_by_key()?;
+        let keys = DVector::from_fn(session, KEYS, |i| key(i / 2))?;
+        let found = keys.join(&squares, |key| *key).join(&lists, |(key, _)| *key);
+        let found = found.filter(|(_, text)| !text.ends_with('7')).collect()?;
+        let plain = (0..KEYS).map(|i| key(i / 2)).filter(|key| (*key as usize) < MANY).flat_map(|key| {
+            let texts = (3 * key..3 * key + 3).filter(move |i| key < MANY as u32 / 3 && i % 10 != 7);
+            texts.map(move |i| ((key, u64::from(key).pow(2)), i.to_string()))
+        });
+        assert_eq!(found.to_vec()?, plain.collect::<Vec<_>>());
+        seen.digest("found", &found)?;
+        let sum =
+            keys.join(&texts, |key| format!("key {key}")).map(|(_, i)| *i).fold(0, |all, i| all + i, |a, b| a + b)?;
+        let there = |key: &u32| (*key as usize) < MANY;
+        assert_eq!(sum, (0..KEYS).map(|i| key(i / 2)).filter(there).map(u64::from).sum::<u64>());
+        // As counts by what was found, which are dealt out.
+        let counts = keys.join(&squares, |key| *key).count_by_key(|(key, _)| key % 10)?;
+        let plain = (0..KEYS).map(|i| key(i / 2)).filter(there).filter(|key| key % 10 == 3).count() as u64;
+        assert_eq!(counts.get(&3)?, Some(plain));
+        // The closure and the join look at the same map, and a key that isn't there ends the operator.
+        let both = with!([&squares], keys.join(&squares, |key| *key).map(|(key, square)| square - squares[&(key / 2)]));
+        let plain =
+            (0..KEYS).map(|i| key(i / 2)).filter(there).map(|key| u64::from(key).pow(2) - u64::from(key / 2).pow(2));
+        assert_eq!(both.to_vec()?, plain.collect::<Vec<_>>());
+        let wrong = keys.join(&squares, |key| if *key == self::key(1000) { panic!("key {key}") } else { *key }).count();
+        let wrong = wrong.unwrap_err().to_string();
+        assert!(wrong.contains(&format!("key {}", key(1000))), "{wrong}");
         Ok(())
     }
 
@@ -190,17 +227,29 @@ pub(crate) mod bodies {
 /// By how many KiB the largest worker's peak grows while `n` items are joined with a map of 2^21 entries.
 fn growth(n: usize) -> u64 {
     const ENTRIES: usize = 1 << 21;
-    let session = Session::builder().threads(1).explain(false).build().unwrap();
-    session.start_workers(&ClusterOptions::new(2).threads(1)).unwrap();
+    let session = two_workers();
     let map = session.range(ENTRIES).map(|i| (*i as u64, *i as u64 + 1)).collect_map().unwrap();
     let items = session.range(n).map(|i| below(*i as u64, ENTRIES) as u64).collect().unwrap();
+    growth_by(|| {
+        let sum = items.join(&map, |key| *key).filter(|(key, next)| next - key == 1).count().unwrap();
+        assert_eq!(sum, n);
+    })
+}
+
+fn two_workers() -> Session {
+    let session = Session::builder().threads(1).explain(false).build().unwrap();
+    session.start_workers(&ClusterOptions::new(2).threads(1)).unwrap();
+    session
+}
+
+/// The same while something is done.
+fn growth_by(something: impl FnOnce()) -> u64 {
     let workers = children_as(std::process::id(), "worker");
     assert_eq!(workers.len(), 2);
     // Their peaks are those from now on.
     workers.iter().for_each(|pid| std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap());
     let before: Vec<u64> = workers.iter().map(|pid| memory(*pid).unwrap().1).collect();
-    let sum = items.join(&map, |key| *key).filter(|(key, next)| next - key == 1).count().unwrap();
-    assert_eq!(sum, n);
+    something();
     let peaks = workers.iter().zip(before).map(|(pid, before)| memory(*pid).unwrap().0.saturating_sub(before));
     peaks.max().unwrap()
 }
@@ -212,6 +261,20 @@ fn a_join_of_few_items() {
 
 /// It is what the test above would see if a worker fetched all of it.
 fn a_join_of_many_items() {
-    let grown = growth(100_000);
+    let grown = growth(800_000);
     assert!(grown > 16 << 10, "{grown} KiB");
+}
+
+/// Each worker looks up 48 MB of the other's.
+fn a_join_with_large_values() {
+    const ENTRIES: usize = 34_000;
+    let session = two_workers();
+    let entries = session.range(ENTRIES).map(|i| (*i as u64, vec![*i as u64; 1500]));
+    let map = entries.collect_map().unwrap();
+    let items = session.range(16_000).map(|i| (*i * 7 % ENTRIES) as u64).collect().unwrap();
+    let grown = growth_by(|| {
+        let sums = items.join(&map, |key| *key).map(|(key, values)| values[1499] + values.len() as u64 - key);
+        assert!(sums.to_vec().unwrap().iter().all(|sum| *sum == 1500));
+    });
+    assert!(grown < 36 << 10, "{grown} KiB");
 }

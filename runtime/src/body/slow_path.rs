@@ -143,6 +143,16 @@ pub(crate) trait Pager: Sync {
     fn bring(&self, capture: usize, index: usize) -> Option<Range<usize>>;
     /// Whether all elements of a capture are here; they are if it brings none of them.
     fn has_all(&self, capture: usize) -> bool;
+    /// How many captures have elements that are brought by lists, and not around those that are looked at.
+    fn by_list(&self) -> usize {
+        0
+    }
+    /// Whether an element is brought by a list and isn't here yet.
+    fn is_awaited(&self, _capture: usize, _index: usize) -> bool {
+        false
+    }
+    /// Brings these. What can't be had is found out when it is looked at.
+    fn bring_list(&self, _capture: usize, _elements: Vec<usize>) {}
 }
 
 pub(crate) struct Recorder<'t> {

@@ -296,13 +296,17 @@ impl Reservation {
     ///
     /// # Safety
     /// Nobody else uses these elements meanwhile.
-    pub(crate) unsafe fn decode_list(&self, elements: &[u32], mut bytes: &[u8]) -> Result<(), DecodeError> {
+    pub(crate) unsafe fn decode_list(
+        &self,
+        elements: impl ExactSizeIterator<Item = usize> + Clone,
+        mut bytes: &[u8],
+    ) -> Result<(), DecodeError> {
         let mut fresh = RawBuf::new(self.ops, elements.len());
         fresh.push_decoded(elements.len(), &mut bytes)?;
         if !bytes.is_empty() {
             return Err(DecodeError::Trailing { left: bytes.len() });
         }
-        let places = elements.iter().map(|&i| i as usize..i as usize + 1);
+        let places = elements.map(|at| at..at + 1);
         // SAFETY: the caller's promise.
         unsafe { self.move_in_ranges(places, fresh) };
         Ok(())
@@ -384,12 +388,12 @@ mod tests {
         let words: Vec<String> = (0..4).map(|i| format!("a word long enough for the heap, {i}")).collect();
         // SAFETY: nobody else has the shard.
         unsafe {
-            shard.decode_list(&[3, 50, 51, 99], &encoded(&words)).unwrap();
-            shard.decode_list(&[51, 7], &encoded(&words[..2])).unwrap();
+            shard.decode_list([3, 50, 51, 99].into_iter(), &encoded(&words)).unwrap();
+            shard.decode_list([51, 7].into_iter(), &encoded(&words[..2])).unwrap();
             let mut out = Vec::new();
             shard.encode_list(&[3, 7, 50, 51, 99], &mut out);
             assert_eq!(out, encoded(&[0, 1, 1, 0, 3].map(|k: usize| words[k].clone())));
-            assert!(shard.decode_list(&[3, 7], &out[..out.len() / 2]).is_err());
+            assert!(shard.decode_list([3, 7].into_iter(), &out[..out.len() / 2]).is_err());
             assert!(shard.encode_there(4..5, &mut out).is_none());
         }
     }

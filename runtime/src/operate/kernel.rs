@@ -32,6 +32,8 @@ pub struct Cx<'v> {
     pub(crate) place: &'v Cell<u64>,
     /// The first element that nothing can be made of, and why.
     pub(crate) refused: &'v Cell<Option<(usize, String)>>,
+    /// Set where the chunk is run to find out what its joins look up: whether an element of a capture is elsewhere.
+    pub(crate) asked: Option<&'v dyn Fn(usize, usize) -> bool>,
 }
 
 /// What a chunk has of a source.

@@ -47,6 +47,8 @@ pub(super) struct Flow {
     sources: Vec<Captured>,
     pub(super) len: usize,
     captured: Vec<Captured>,
+    /// Which of these are maps in which joins look up keys.
+    looked_up: Vec<usize>,
     /// What a step was given that it can't do: an error of the operator that runs the pipe.
     refused: Option<LoopProblem>,
     /// See [`Operation`].
@@ -57,7 +59,8 @@ pub(super) struct Flow {
 impl Flow {
     /// What begins with these sources, or with numbers alone.
     pub(super) fn of(session: Arc<SessionInner>, sources: Vec<Captured>, len: usize) -> Flow {
-        Flow { session, sources, len, captured: Vec::new(), refused: None, chunk: None, again: true }
+        let (captured, looked_up) = (Vec::new(), Vec::new());
+        Flow { session, sources, len, captured, looked_up, refused: None, chunk: None, again: true }
     }
 
     /// What begins with the numbers of some pieces. `again`: whether they can be made a second time.
@@ -82,7 +85,7 @@ impl Flow {
         stage: &S,
         run: impl FnOnce(&dyn OperatorBackend, &Operation<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Flow { session, sources, len, captured, refused, chunk, again } = self;
+        let Flow { session, sources, len, captured, looked_up, refused, chunk, again } = self;
         if let Some(problem) = refused {
             return Err(Error::Loop { site: site.to_string(), problem: problem.clone() });
         }
@@ -92,7 +95,8 @@ impl Flow {
             Ok((maker_of(stage), bytes))
         };
         let (len, chunk, again) = (*len, *chunk, *again);
-        let operation = Operation { session, site, sources, captured, len, chunk, again, stage, pack: &pack };
+        let operation =
+            Operation { session, site, sources, captured, looked_up, len, chunk, again, stage, pack: &pack };
         operation.check()?;
         run(&*session.backend::<dyn OperatorBackend>(), &operation)
     }
@@ -281,8 +285,9 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     /// ```
     ///
     /// # Cost
-    /// One look-up for each item. On workers, a worker with few items for the map's size fetches what it looks up, 4 KiB at a time;
-    /// else it fetches the whole map once.
+    /// One look-up for each item. On workers, a worker with fewer items than an eighth of the map's buckets runs the steps before this one
+    /// twice, and fetches only what it looks up, for some thousand items at a time; so does every worker if the map takes more than 1 GiB.
+    /// Otherwise it fetches the whole map once.
     pub fn join<'m, M, F>(self, map: &'m M, key: F) -> Pipe<'p, M::Joined<'m, K, F>>
     where
         M: JoinWith<K::Item>,
@@ -327,6 +332,7 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
         let Pipe { mut flow, kernel, borrowed } = self;
         let Pipe { flow: theirs, kernel: mut other, .. } = other.into_pipe();
         other.shift(flow.sources.len(), flow.captured.len());
+        flow.looked_up.extend(theirs.looked_up.iter().map(|slot| flow.captured.len() + slot));
         flow.sources.extend(theirs.sources);
         flow.captured.extend(theirs.captured);
         flow.len = flow.len.min(theirs.len);
@@ -432,9 +438,12 @@ macro_rules! lookups {
                 // SAFETY: the slot was made from the map that the pipe captured here.
                 #[allow(unsafe_code)]
                 let ($found,) = unsafe { <(Read<'m, $map<Q, V>>,) as Handles>::views(&cx.slots[self.slot..]) };
-                let key = self.key.0;
+                let (key, slot, asked) = (self.key.0, self.slot, cx.asked);
                 move |$item| {
                     let key = key($item);
+                    if asked.is_some_and(|elsewhere| elsewhere(slot, $found.bucket_of(&key))) {
+                        return <$pairs>::default();
+                    }
                     $give(&$found, &key, $item)
                 }
             }
@@ -456,6 +465,7 @@ macro_rules! lookups {
             ) -> Pipe<'p, Self::Joined<'m, K, F>> {
                 let slot = pipe.flow.captured.len();
                 pipe.flow.captured.extend((Read::<_, 0>(self),).describe());
+                pipe.flow.looked_up.push(slot);
                 pipe.then(|before| FlatMapped::new(before, Lookup { slot, key: Plain::new(key), map: PhantomData }))
             }
         }

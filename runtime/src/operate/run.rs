@@ -6,7 +6,8 @@
 //! looked at. Slots of captures cover all their elements, to be read.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -51,6 +52,8 @@ pub(crate) struct Operation<'c> {
     pub(crate) site: &'c str,
     pub(crate) sources: &'c [Captured],
     pub(crate) captured: &'c [Captured],
+    /// Which of these are maps in which joins look up keys.
+    pub(crate) looked_up: &'c [usize],
     pub(crate) len: usize,
     /// How many of them make a chunk, where that is for the caller to say.
     pub(crate) chunk: Option<usize>,
@@ -123,8 +126,13 @@ pub(crate) struct Chunking {
 }
 
 impl Chunking {
+    /// How many elements a chunk has.
+    pub(crate) fn chunk(self) -> usize {
+        self.chunk.max(1)
+    }
+
     pub(crate) fn chunks(self) -> usize {
-        self.len.div_ceil(self.chunk.max(1))
+        self.len.div_ceil(self.chunk())
     }
 
     /// The elements of consecutive chunks.
@@ -140,6 +148,19 @@ impl Chunks<'_> {
     /// # Safety
     /// Sources, captures and stage belong together, and the chunk's elements and the captures' are here, or brought.
     unsafe fn run_one(&self, chunk: usize) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_as(chunk, None) }
+    }
+
+    /// The same, or to find out what its joins look up.
+    ///
+    /// # Safety
+    /// As for one.
+    unsafe fn run_as(
+        &self,
+        chunk: usize,
+        asked: Option<&dyn Fn(usize, usize) -> bool>,
+    ) -> std::result::Result<Vec<Box<dyn Items>>, ChunkFailure> {
         let Range { start, end } = self.cut.elements(&(chunk..chunk + 1));
         let context = reading(self.captures, self.pager);
         context.state.at.set(start);
@@ -158,6 +179,7 @@ impl Chunks<'_> {
             at: &context.state.at,
             place: &place,
             refused: &refused,
+            asked,
         };
         let mut made = None;
         let _now = slow_bodies::running(Unit::Chunk(chunk as u64));
@@ -173,6 +195,38 @@ impl Chunks<'_> {
         let at = context.state.at.get();
         outcome(&context, Some(at), ran).map_err(|(_, failure)| (Some(at), failure))?;
         Ok(made.unwrap_or_default())
+    }
+
+    /// Has the pager bring, by lists, what the joins of consecutive chunks look up.
+    ///
+    /// # Safety
+    /// As for one, for all of them.
+    pub(crate) unsafe fn bring_looked_up(&self, chunks: Range<usize>, pool: &Pool, pager: &dyn Pager) {
+        // What one join's items are is known when those of the join before it are here.
+        for _ in 0..pager.by_list() {
+            let asked = pool.map(chunks.len(), |k| {
+                let awaited = RefCell::new(BTreeMap::<usize, Vec<usize>>::new());
+                let note = |capture: usize, index: usize| {
+                    let elsewhere = pager.is_awaited(capture, index);
+                    if elsewhere {
+                        awaited.borrow_mut().entry(capture).or_default().push(index);
+                    }
+                    elsewhere
+                };
+                // What goes wrong goes wrong once more, in its turn.
+                // SAFETY: the caller's promise.
+                let _ = unsafe { self.run_as(chunks.start + k, Some(&note)) };
+                awaited.take()
+            });
+            let mut all = BTreeMap::<usize, Vec<usize>>::new();
+            for (capture, elements) in asked.into_iter().flatten() {
+                all.entry(capture).or_default().extend(elements);
+            }
+            if all.is_empty() {
+                break;
+            }
+            all.into_iter().for_each(|(capture, elements)| pager.bring_list(capture, elements));
+        }
     }
 
     /// Consecutive chunks, on the threads of a pool; after a failure those behind it may be left out.

@@ -13,8 +13,8 @@ use crate::cluster::driver::remote_plan::Vector;
 use crate::cluster::driver::{Cluster, Entry, Fault, State};
 use crate::cluster::wire::naming::{self, ElementName};
 use crate::cluster::wire::protocol::{
-    ControlClient, Holder, LOOKED_AT, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask,
-    Segment, ShuffleJob, StoreJob,
+    ControlClient, Held, Holder, LOOKED_AT, Node, OperateEnd, OperateJob, Pull, RemoteCapture, RemoteCause, RemoteTask,
+    ShuffleJob, StoreJob,
 };
 use crate::dds::chunks::check_len;
 use crate::dds::dmap::buckets_for;
@@ -32,6 +32,8 @@ pub(crate) struct OperatorLogged {
     task: RemoteTask,
     sources: Vec<RemoteCapture>,
     captures: Vec<RemoteCapture>,
+    /// Which of these are maps in which joins look up keys.
+    looked_up: Vec<usize>,
     vectors: Vec<Vector>,
     cut: Chunking,
     partitions: Option<usize>,
@@ -77,25 +79,36 @@ impl OperatorLogged {
 
 /// To fetch a piece of [`LOOKED_AT`] bytes by itself takes as long as this many pieces of a whole.
 const ALONE: usize = 16;
+/// To fetch an element of many by itself takes as long as this many of a whole.
+const LISTED: usize = 8;
+/// No worker fetches the whole of a map that is larger than this many bytes, if joins do nothing but look it up.
+const WHOLE: usize = 1 << 30;
 
 impl OperatorLogged {
     /// Of the captured DDSs that take longer to fetch than what a worker's items are likely to look at, in this call and those
     /// before it: where their elements are.
-    fn held(&self, state: &mut State) -> Vec<(u64, Vec<Segment>)> {
+    fn held(&self, state: &mut State) -> Vec<Held> {
         let n = self.cut.len.div_ceil(state.workers.len().max(1));
         let (sources, captures) = self.vectors.split_at(self.sources.len());
         let mut held = |(k, vector): (usize, &Vector)| {
             if captures[..k].iter().any(|other| other.id == vector.id) {
                 return None;
             }
-            let pieces = vector.len.saturating_mul(vector.ops.size) / LOOKED_AT;
             let entry = state.entries.get_mut(&vector.id)?;
+            let segments = entry.placement.segments();
+            let looked_up =
+                (0..captures.len()).filter(|&k| captures[k].id == vector.id).all(|k| self.looked_up.contains(&k));
+            let by_list = looked_up && segments.iter().all(|part| part.at.iter().any(|holder| holder.snapshot == 0));
+            let bytes = vector.len.saturating_mul(vector.ops.size);
+            // In bytes of a whole.
+            let each = if by_list { LISTED * vector.ops.size } else { ALONE * LOOKED_AT };
             let before = if entry.looked_at.0 == entry.version { entry.looked_at.1 } else { 0 };
-            let looked = before.saturating_add(n.saturating_mul(ALONE));
-            if looked >= pieces || sources.iter().any(|source| source.id == vector.id) {
+            let looked = before.saturating_add(n.saturating_mul(each));
+            let is_less = looked < bytes || by_list && bytes > WHOLE;
+            if !is_less || sources.iter().any(|source| source.id == vector.id) {
                 return None;
             }
-            let segments = entry.placement.segments().to_vec();
+            let segments = segments.to_vec();
             let has_all = |node: &Node| segments.iter().all(|part| part.at.contains(&Holder::memory(*node)));
             if state.workers.iter().all(has_all) {
                 return None;
@@ -103,7 +116,7 @@ impl OperatorLogged {
             entry.looked_at = (entry.version, looked);
             // Workers forget what they have fetched, and with it what a loop has left in the same places.
             state.leave_in_ranges(vector.id);
-            Some((vector.id, segments))
+            Some(Held { dds: vector.id, segments, by_list })
         };
         captures.iter().enumerate().filter_map(&mut held).collect()
     }
@@ -119,8 +132,8 @@ struct OperatorCall<'c> {
     logged: Arc<OperatorLogged>,
     /// What makes a result of bytes, where the program wants to have it.
     stage: Option<&'c dyn Stage>,
-    /// Of the captured DDSs that workers fetch as they look at them: where their elements are.
-    held: Vec<(u64, Vec<Segment>)>,
+    /// The captured DDSs that workers fetch as they look at them.
+    held: Vec<Held>,
 }
 
 /// The element for which it failed, or none where items were brought together.
@@ -278,6 +291,7 @@ impl Cluster {
             task: remote_task(operation.pack, operation.site, "the operator")?,
             sources: remote_captures(operation.sources)?,
             captures: remote_captures(operation.captured)?,
+            looked_up: operation.looked_up.to_vec(),
             vectors: vectors.collect(),
             cut: operation.cut(),
             partitions: operation.stage.shuffles().then(|| operation.stage.partitions()),
@@ -371,7 +385,7 @@ fn pulls_of(state: &State, call: &OperatorCall<'_>, w: usize, elements: &Range<u
     let (logged, mut pulls) = (&*call.logged, Vec::new());
     for (k, vector) in logged.vectors.iter().enumerate() {
         let Some(entry) = state.entries.get(&vector.id) else { continue };
-        if call.held.iter().any(|(dds, _)| *dds == vector.id) {
+        if call.held.iter().any(|held| held.dds == vector.id) {
             continue;
         }
         let range = if k < logged.sources.len() { elements.clone() } else { 0..vector.len };

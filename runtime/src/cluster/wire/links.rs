@@ -37,6 +37,8 @@ pub(super) const NO_ANSWER: u64 = 0;
 const DEAF: Duration = Duration::from_secs(3);
 /// A question asks for no more bytes than this at once.
 pub(crate) const CHUNK: usize = 16 << 20;
+/// One about single elements.
+const LISTED: usize = 1 << 20;
 /// The first question about elements of which nobody knows how large they are.
 const FIRST: usize = 1 << 12;
 
@@ -44,6 +46,7 @@ const FIRST: usize = 1 << 12;
 pub(crate) struct Pieces {
     rest: Range<usize>,
     each: usize,
+    bytes: usize,
     /// Whether all elements have as many bytes.
     plain: bool,
 }
@@ -51,8 +54,12 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// Of elements of `size` bytes, or of what they take: that shows as they come.
     pub(crate) fn new(range: Range<usize>, size: Option<usize>) -> Pieces {
-        let each = size.map_or(FIRST, |size| (CHUNK / size.max(1)).max(1));
-        Pieces { rest: range, each, plain: size.is_some() }
+        Pieces::of(range, size, CHUNK)
+    }
+
+    fn of(range: Range<usize>, size: Option<usize>, bytes: usize) -> Pieces {
+        let each = size.map_or(bytes * FIRST / CHUNK, |size| (bytes / size.max(1)).max(1));
+        Pieces { rest: range, each, bytes, plain: size.is_some() }
     }
 
     pub(crate) fn next(&mut self) -> Option<Range<usize>> {
@@ -66,7 +73,7 @@ impl Pieces {
         if self.plain {
             return;
         }
-        let fit = (elements as u128 * CHUNK as u128 / bytes.max(1) as u128) as usize;
+        let fit = (elements as u128 * self.bytes as u128 / bytes.max(1) as u128) as usize;
         self.each = fit.clamp(1, self.each.saturating_mul(4));
     }
 }
@@ -455,6 +462,40 @@ impl Links {
             decoded.map_err(|error| Problem::Broken(error.to_string()))?;
         }
         Ok(())
+    }
+
+    /// The same of single elements, in ascending order, that a process has in memory. Gives their bytes.
+    #[allow(unsafe_code)]
+    pub(crate) async fn fill_list(
+        &self,
+        reservation: &Reservation,
+        dds: u64,
+        elements: &[usize],
+        from: Node,
+    ) -> Result<usize, Problem> {
+        let generation = self.generation();
+        let from = Holder::memory(from);
+        let mut pieces = Pieces::of(0..elements.len(), reservation.ops().plain_size(), LISTED);
+        let mut all = 0;
+        while let Some(piece) = pieces.next() {
+            let piece = &elements[piece];
+            let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
+            let list: Vec<u8> = piece.iter().flat_map(|&at| (at as u64).to_le_bytes()).collect();
+            let fetched = async {
+                let question = question(generation, dds, &(*first..last + 1), from);
+                let (mut stream, header) = self.ask(from.node, question, &list).await?;
+                let bytes = frame::read_payload(&mut stream, &header).await?;
+                self.back(from.node, stream, generation);
+                Ok(bytes)
+            };
+            let bytes = fetched.await.map_err(|error: LinkError| error.problem(from.node))?;
+            pieces.took(piece.len(), bytes.len());
+            all += bytes.len();
+            // SAFETY: the caller's promise.
+            let decoded = unsafe { reservation.decode_list(piece.iter().copied(), &bytes) };
+            decoded.map_err(|error| Problem::Broken(error.to_string()))?;
+        }
+        Ok(all)
     }
 
     /// Stores a range of a DDS with a process, under a snapshot's number.

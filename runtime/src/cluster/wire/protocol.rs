@@ -354,12 +354,22 @@ pub(crate) struct OperateJob {
     pub(crate) sources: Vec<RemoteCapture>,
     pub(crate) captures: Vec<RemoteCapture>,
     pub(crate) pulls: Vec<Pull>,
-    /// Of the captured DDSs that aren't brought as a whole: where their elements are.
-    pub(crate) held: Vec<(u64, Vec<Segment>)>,
+    /// Of the captured DDSs that aren't brought as a whole.
+    pub(crate) held: Vec<Held>,
     pub(crate) cut: Chunking,
     pub(crate) chunks: Range<usize>,
     /// Which worker handles which partitions: where each one's begin, and the end. Empty if nothing is shuffled.
     pub(crate) cuts: Vec<usize>,
+}
+
+/// A DDS of which workers fetch what they look at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) dds: u64,
+    /// Where its elements are.
+    pub(crate) segments: Vec<Segment>,
+    /// Whether joins look it up, so that elements can be fetched one by one, many at a time.
+    pub(crate) by_list: bool,
 }
 
 /// How a worker's share of an operator ended.

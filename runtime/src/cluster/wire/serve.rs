@@ -157,20 +157,7 @@ async fn serve<L: Local>(mut stream: Link, peer: &Hello, generation: u32, local:
                 }
                 None => refuse(&mut stream, "no such blob").await?,
             },
-            Kind::Get if header.tag == 0 => {
-                let range = header.lo as usize..header.hi as usize;
-                match local.memory(header.dds, range) {
-                    Some(Memory::Encoded(bytes)) => answer(&mut stream, links, header, &bytes).await?,
-                    Some(Memory::InPlace(reservation, range)) => {
-                        // SAFETY: questions are asked while no loop runs, or for elements that the running loop does
-                        // not write; their asker waits for the answer.
-                        #[allow(unsafe_code)]
-                        let bytes = unsafe { reservation.bytes(range) };
-                        answer(&mut stream, links, header, bytes).await?;
-                    }
-                    None => refuse(&mut stream, "no such elements here").await?,
-                }
-            }
+            Kind::Get if header.tag == 0 => answer_elements(&mut stream, header, local).await?,
             Kind::Get | Kind::Put | Kind::Drop => {
                 let answered = server::answer(&mut stream, &header, peer, local.store()).await;
                 answered.map_err(|error| FrameError::Io(std::io::Error::other(error.to_string())))?;
@@ -183,6 +170,47 @@ async fn serve<L: Local>(mut stream: Link, peer: &Hello, generation: u32, local:
         }
     }
     Ok(())
+}
+
+/// Answers with a range of a DDS, or with single elements of it that the question lists.
+async fn answer_elements<L: Local>(stream: &mut Link, header: Header, local: &L) -> Result<(), FrameError> {
+    let memory = if header.len > 0 {
+        let list = frame::read_payload(stream, &header).await?;
+        listed(&header, &list, local).map(Memory::Encoded)
+    } else {
+        local.memory(header.dds, header.lo as usize..header.hi as usize)
+    };
+    match memory {
+        Some(Memory::Encoded(bytes)) => answer(stream, local.links(), header, &bytes).await,
+        Some(Memory::InPlace(reservation, range)) => {
+            // SAFETY: questions are asked while no loop runs, or for elements that the running loop does not write; their asker
+            // waits for the answer.
+            #[allow(unsafe_code)]
+            let bytes = unsafe { reservation.bytes(range) };
+            answer(stream, local.links(), header, bytes).await
+        }
+        None => refuse(stream, "no such elements here").await,
+    }
+}
+
+/// Single elements of a DDS as bytes. Their indices are within the range that is asked for.
+fn listed<L: Local>(header: &Header, list: &[u8], local: &L) -> Option<Vec<u8>> {
+    let (list, []) = list.as_chunks::<8>() else { return None };
+    let mut bytes = Vec::new();
+    for at in list.iter().map(|at| u64::from_le_bytes(*at)) {
+        if !(header.lo..header.hi).contains(&at) {
+            return None;
+        }
+        match local.memory(header.dds, at as usize..at as usize + 1)? {
+            Memory::Encoded(element) => bytes.extend_from_slice(&element),
+            Memory::InPlace(reservation, range) => {
+                // SAFETY: as for ranges.
+                #[allow(unsafe_code)]
+                bytes.extend_from_slice(unsafe { reservation.bytes(range) });
+            }
+        }
+    }
+    Some(bytes)
 }
 
 /// Waits with what is pushed until it can be taken. Meanwhile its sender sees that what it sends arrives, though nobody comes to the

@@ -54,10 +54,9 @@ impl Worker {
                     .ok_or_else(|| Problem::Broken("relaxed state of another length".to_string()))?;
                 let reservations = bench.reservations_of(&job.captures);
                 let ids = job.captures.iter().map(crate::cluster::worker::bench::dds_of);
-                let paged = ids
-                    .zip(reservations)
-                    .zip(job.held)
-                    .map(|((id, reservation), held)| Some(Elements { dds: id?, reservation: reservation?, held }));
+                let paged = ids.zip(reservations).zip(job.held).map(|((id, reservation), held)| {
+                    Some(Elements { dds: id?, reservation: reservation?, held, by_list: false })
+                });
                 let pages = Pages::new(me, paged.collect(), Arc::clone(&worker.links), runtime, stopped, RECORDING);
                 for (c, capture) in captured.iter().enumerate() {
                     // Placeholders are made of the middle element.

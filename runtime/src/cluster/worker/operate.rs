@@ -13,15 +13,17 @@ use std::sync::{Arc, Mutex};
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
+use crate::body::slow_path::Pager;
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, RemoteCapture, RemoteCause, StoreJob};
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::bench::{Workbench, dds_of};
-use crate::cluster::worker::pager::{Elements, LOOKING, Pages};
+use crate::cluster::worker::pager::{Elements, LOOKING, Pages, ROOM};
 use crate::memory::buffer::RawBuf;
 use crate::operate::run::{ChunkFailure, Chunks, combine_partitions, made_of_each};
 use crate::operate::stage::{Items, Stage};
 use crate::session::locked;
+use crate::session::pool::Pool;
 
 /// The operator that is under way.
 #[derive(Default)]
@@ -55,6 +57,10 @@ pub(crate) struct Operating {
 // SAFETY: a stage is closures without captures and values that are `Send` and `Sync`; the rest is sent freely.
 unsafe impl Send for Operating {}
 
+/// The items of which it is found out first how much they look up, and the most of which it is found out at once.
+const FIRST: usize = 1024;
+const MOST: usize = 1 << 18;
+
 fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::Broken(what.to_string())
 }
@@ -84,8 +90,8 @@ pub(crate) fn pages(
     let reservations = worker.bench.reservations_of(&job.captures);
     let captures = job.captures.iter().zip(reservations).map(|(capture, reservation)| {
         let dds = dds_of(capture)?;
-        let (_, held) = job.held.iter().find(|(held, _)| *held == dds)?;
-        Some(Elements { dds, reservation: reservation?, held: held.clone() })
+        let held = job.held.iter().find(|held| held.dds == dds)?;
+        Some(Elements { dds, reservation: reservation?, held: held.segments.clone(), by_list: held.by_list })
     });
     Pages::new(worker.bench.me(), captures.collect(), Arc::clone(&worker.links), runtime, stopped, LOOKING)
 }
@@ -110,7 +116,7 @@ pub(crate) fn run(
         stopped,
     };
     // SAFETY: see the module's argument.
-    let made = match unsafe { chunks.run(job.chunks.clone(), &pool) } {
+    let made = match unsafe { run_chunks(&chunks, job, &pool, pages) } {
         Ok(_) if stopped.load(Relaxed) => return Ok(OperateEnd::Stopped),
         Ok(made) => made,
         Err(failed) => return Ok(end_of(failed)),
@@ -143,6 +149,34 @@ pub(crate) fn run(
     let items = operating.results.iter().map(|list| list.len()).sum();
     *locked(&bench.operate.current) = Some(operating);
     Ok(OperateEnd::Done { items, dealt })
+}
+
+/// What this worker's chunks make. Before some are run, what their joins look up is fetched at once: as many chunks as look up about a
+/// quarter of what there is room for.
+///
+/// # Safety
+/// As for [`Chunks::run`].
+unsafe fn run_chunks(
+    chunks: &Chunks<'_>,
+    job: &OperateJob,
+    pool: &Pool,
+    pages: &Pages,
+) -> Result<Vec<Vec<Box<dyn Items>>>, ChunkFailure> {
+    let (mut left, mut made) = (job.chunks.clone(), Vec::new());
+    let (mut together, mut came) = (if pages.by_list() == 0 { usize::MAX } else { FIRST }, 0);
+    while !left.is_empty() {
+        let now = left.start..left.end.min(left.start.saturating_add((together / job.cut.chunk()).max(1)));
+        left.start = now.end;
+        // SAFETY: the caller's promise.
+        unsafe {
+            chunks.bring_looked_up(now.clone(), pool, pages);
+            made.extend(chunks.run(now, pool)?);
+        }
+        let so_far = pages.make_room();
+        let fit = together.saturating_mul(ROOM / 4) / (so_far - came).max(1);
+        (together, came) = (fit.clamp(1, MOST).min(together.saturating_mul(4)), so_far);
+    }
+    Ok(made)
 }
 
 fn end_of((element, failure): ChunkFailure) -> OperateEnd {

@@ -106,7 +106,8 @@ impl Workbench {
                 return Err(broken("elements that others are to have"));
             }
             // SAFETY: the module's argument.
-            unsafe { reservation.decode_list(&indices, elements) }.map_err(broken)?;
+            unsafe { reservation.decode_list(indices.iter().map(|&index| index as usize), elements) }
+                .map_err(broken)?;
         }
         Ok(())
     }

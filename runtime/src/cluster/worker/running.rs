@@ -146,7 +146,7 @@ impl Ports for WorkerPorts {
             Parcel::Listed { reservation, elements, .. } => {
                 // SAFETY: the blocks that used what lies there have ended, and those that wait for this have not begun.
                 #[allow(unsafe_code)]
-                let placed = unsafe { reservation.decode_list(elements, bytes) };
+                let placed = unsafe { reservation.decode_list(elements.iter().map(|&at| at as usize), bytes) };
                 placed.is_ok()
             }
         }

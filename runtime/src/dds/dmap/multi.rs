@@ -191,6 +191,13 @@ pub struct MultiMapView<'v, K, V, const C: usize>(MapView<'v, K, Vec<V>, C>);
 /// `m[&key]` and `contains_key` read the key; all others write it.
 pub struct MultiMapWriteView<'v, K, V, const C: usize>(MapWriteView<'v, K, Vec<V>, C>);
 
+impl<K, V, const C: usize> MultiMapView<'_, K, V, C> {
+    /// Where a key is, if the map has it.
+    pub(crate) fn bucket_of<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        self.0.bucket_of(key)
+    }
+}
+
 macro_rules! common_to_views {
     ($view:ident) => {
         impl<K, V, const C: usize> $view<'_, K, V, C> {

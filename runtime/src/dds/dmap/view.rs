@@ -76,6 +76,11 @@ common_to_views!(MapView);
 common_to_views!(MapWriteView);
 
 impl<K, V, const C: usize> MapView<'_, K, V, C> {
+    /// Where a key is, if the map has it.
+    pub(crate) fn bucket_of<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        bucket_of(hash_of(key), self.buckets.len())
+    }
+
     /// All entries in their order. `for (key, value) in &m` goes through the same.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         (0..self.buckets.len()).flat_map(|at| self.buckets[at].iter())
