@@ -16,7 +16,7 @@ const RUN: usize = 4096;
 
 /// This many bytes' worth of elements are looked at together, and of those that aren't plain at most this many: so much of what
 /// workers have is fetched at once.
-const TOGETHER: usize = 2 << 20;
+const TOGETHER: usize = 512 << 10;
 const MOST: usize = 1 << 16;
 
 /// Elements of one type; a row of a DMatrix is one.

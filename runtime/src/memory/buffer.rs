@@ -187,6 +187,22 @@ impl RawBuf {
         }
     }
 
+    /// Appends `n` plain elements, whose bytes the caller fills in.
+    ///
+    /// # Safety
+    /// The elements are used after that alone: these bytes are none of such an element yet.
+    pub(crate) unsafe fn push_unfilled(&mut self, n: usize) -> &mut [u8] {
+        assert!(self.ops.plain && n <= self.capacity - self.len, "{n} elements where there is no room");
+        let bytes = n * self.ops.size;
+        // SAFETY: the room is there; plain elements own nothing, and zeros are bytes.
+        unsafe {
+            let dst = self.ptr.as_ptr().add(self.len * self.ops.size);
+            dst.write_bytes(0, bytes);
+            self.len += n;
+            std::slice::from_raw_parts_mut(dst, bytes)
+        }
+    }
+
     /// Appends the bytes of the elements `lo..hi`, for plain ones in one copy.
     pub(crate) fn encode_range(&self, lo: usize, hi: usize, out: &mut Vec<u8>) {
         assert!(lo <= hi && hi <= self.len, "elements {lo}..{hi} of {}", self.len);

@@ -17,7 +17,7 @@ use crate::cluster::driver::in_parts::LONG;
 use crate::cluster::driver::placement::{Placement, Segment};
 use crate::cluster::driver::remote::{Logged, broken};
 use crate::cluster::driver::{Cluster, Fault, State};
-use crate::cluster::wire::links::Pieces;
+use crate::cluster::wire::links::{LinkError, Pieces};
 use crate::cluster::wire::protocol::{DRIVER, Holder, Node};
 use crate::memory::buffer::RawBuf;
 use crate::session::error::{ClusterError, Error};
@@ -58,15 +58,20 @@ impl Cluster {
             let own = holders.iter().find(|holder| holder.node == DRIVER);
             let Some(&from) = own.or(holders.first()) else { return Err(Fault::Lost) };
             let mut pieces = Pieces::new(segment, ops.plain_size());
+            let lost = |error: LinkError| {
+                self.hub.lose(from.node, &error.to_string());
+                Fault::Lost
+            };
             while let Some(part) = pieces.next() {
-                let bytes = if from.node == DRIVER {
-                    self.hub.stored(dds, from.snapshot, &part, ops.plain_size()).map_err(broken)?
-                } else {
-                    let got = self.hub.links.encoded(dds, part.clone(), from, ops.plain_size()).await;
-                    got.map_err(|error| {
-                        self.hub.lose(from.node, &error.to_string());
-                        Fault::Lost
-                    })?
+                let bytes = match ops.plain_size() {
+                    size if from.node == DRIVER => self.hub.stored(dds, from.snapshot, &part, size).map_err(broken)?,
+                    Some(_) => {
+                        // SAFETY: where they don't come whole, nobody gets `fresh`.
+                        let into = unsafe { fresh.push_unfilled(part.len()) };
+                        self.hub.links.plain(dds, part, from, into).await.map_err(lost)?;
+                        continue;
+                    }
+                    None => self.hub.links.encoded(dds, part.clone(), from, None).await.map_err(lost)?,
                 };
                 pieces.took(part.len(), bytes.len());
                 let mut rest = bytes.as_slice();

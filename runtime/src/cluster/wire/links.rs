@@ -423,7 +423,13 @@ impl Links {
     }
 
     /// Fetches plain elements into their place.
-    async fn plain(&self, dds: u64, range: Range<usize>, from: Holder, into: &mut [u8]) -> Result<(), LinkError> {
+    pub(crate) async fn plain(
+        &self,
+        dds: u64,
+        range: Range<usize>,
+        from: Holder,
+        into: &mut [u8],
+    ) -> Result<(), LinkError> {
         let generation = self.generation();
         // A snapshot's home does not know types: the request says how large an element is.
         let size = (into.len() / range.len().max(1)) as u64;
