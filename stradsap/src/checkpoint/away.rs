@@ -1,26 +1,30 @@
 //! What is written while the program waits: elements that workers have, and that are more than this process is to copy.
 //!
-//! The workers write the pieces, if the folder is one that they see. What a worker can't write comes here, piece by piece.
+//! The workers write the pieces, if the folder or the store is one that they see. What a worker can't write comes here, piece by piece.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use super::disk::{Directory, Disk, UNFINISHED};
 use super::folder::{Folder, at};
 use super::manifest::{DATA, DataFile};
-use super::place::Place;
 use super::saved::sealed::{Pieces, Section};
 use crate::__private::{Sink, Whereabouts};
+use crate::read::address;
 use crate::{Element, Error, Result};
 
-/// Writes pieces to a folder, in any process that sees it.
+/// Writes pieces to a folder or a store, in any process that sees it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Writing {
+    /// Its path or address.
     folder: PathBuf,
+    /// The store, where this process writes; none if it can't be reached.
+    #[serde(skip)]
+    store: OnceLock<Option<Folder>>,
     /// A file in the folder that all processes see which see the folder.
     mark: String,
     /// Files that are there already.
@@ -45,19 +49,28 @@ impl Sink for Writing {
     type Note = Put;
 
     fn take(&self, _piece: usize, bytes: &[u8]) -> Put {
-        if !self.folder.join(&self.mark).exists() {
+        let is_address = address::scheme(&self.folder).is_some();
+        let folder = match is_address {
+            true => self.store.get_or_init(|| Folder::open(&self.folder).ok()).clone(),
+            // Another process may be writing the same bytes.
+            false => {
+                let tag = format!(".{:016x}", random());
+                let directory = Directory { layer: Arc::new(Disk), path: self.folder.clone(), tag };
+                Some(Folder::over(directory, self.folder.clone()))
+            }
+        };
+        let Some(place) = folder.map(|folder| folder.place).filter(|place| place.read(&self.mark).is_ok()) else {
             return Put::Unseen;
-        }
+        };
         let hash = blake3::hash(bytes);
         let data = DataFile::new(hash, bytes.len() as u64);
         if self.there.contains(&data.file) {
             return Put::There(hash.into(), data.bytes);
         }
-        // Another process may be writing the same bytes.
-        let tag = format!(".{:016x}", random());
-        let directory = Directory { layer: Arc::new(Disk), path: self.folder.clone(), tag };
-        match directory.write(&data.file, bytes) {
+        match place.write(&data.file, bytes) {
             Ok(()) => Put::Written(hash.into(), data.bytes),
+            // Perhaps it may only read there.
+            Err(_) if is_address => Put::Unseen,
             Err(failed) => match failed.error {
                 Error::File { path, source } => Put::Failed(path.display().to_string(), source.to_string()),
                 error => Put::Failed(self.folder.display().to_string(), error.to_string()),
@@ -98,7 +111,9 @@ impl Away<'_> {
         let path = self.folder.file(&mark);
         let Some(folder) = self.folder.place.mark(&mark).map_err(at(&path))? else { return Ok(Vec::new()) };
         let there = self.durable.iter().map(|data| data.file.clone()).collect();
-        let written = section.contents.write_there(bytes, &Writing { folder, mark: mark.clone(), there, site });
+        let written = section
+            .contents
+            .write_there(bytes, &Writing { folder, store: OnceLock::new(), mark: mark.clone(), there, site });
         let _ = self.folder.place.remove(&mark); // see above
         let (mut files, mut failed) = (Vec::new(), None);
         for piece in written? {

@@ -22,7 +22,8 @@ pub(super) trait Place: Debug + Send + Sync {
     fn read(&self, name: &str) -> io::Result<(Box<dyn Read>, u64)>;
     /// Writes a file, in place of one of that name.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), NotWritten>;
-    /// Makes a file without contents, for other processes to look for; gives the folder where it is, if others may see it at all.
+    /// Makes a file without contents, for other processes to look for; gives the folder or the address where it is, if others may see it
+    /// at all.
     fn mark(&self, _name: &str) -> io::Result<Option<PathBuf>> {
         Ok(None)
     }

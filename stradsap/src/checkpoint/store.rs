@@ -229,6 +229,11 @@ impl Place for Objects {
         written.map_err(|(error, absent)| NotWritten { error: at(&self.address.join(name))(error), absent })
     }
 
+    fn mark(&self, name: &str) -> io::Result<Option<PathBuf>> {
+        self.write_whole(name, &[]).map_err(|(error, _)| error)?;
+        Ok(Some(self.address.clone()))
+    }
+
     /// A store has an object for good when it says that it has it.
     fn sync(&self) -> io::Result<()> {
         Ok(())
