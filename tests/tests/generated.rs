@@ -56,6 +56,9 @@ pub(crate) mod bodies {
             seen.record("sum", sum.to_bits());
             let inverse = session.range(n).map(|i| 1.0 / (1 + i) as f64).reduce(|a, b| a + b)?.map(f64::to_bits);
             assert_eq!(inverse, x.map(|i| 1.0 / (1 + i) as f64).reduce(|a, b| a + b)?.map(f64::to_bits));
+            let sum = session.range(n).map(|i| 1.0 / (1 + i) as f64).sum()?;
+            assert_eq!(sum.to_bits(), inverse.unwrap_or_default());
+            assert_eq!((x.sum()?, x.filter(|i| *i > 2).sum()?), ((0..n).sum(), (3..n.max(3)).sum()));
             assert_eq!(session.range(n).sample(0.3, 5).to_vec()?, x.sample(0.3, 5).to_vec()?);
             assert_eq!(session.range(n).shuffle(7)?.digest()?, x.shuffle(7)?.digest()?);
             let (split, of_vector) = (session.range(n).split(0.8, 3)?, x.split(0.8, 3)?);

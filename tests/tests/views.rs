@@ -395,6 +395,27 @@ pub(crate) mod bodies {
             }
             assert_eq!(x.to_vec()?, plain);
             seen.report("report", &report);
+            // By themselves, as references are gone through.
+            let weights = DMap::from_entries(session, (0..20u64).map(|i| (i, i * i)))?;
+            let mut all = DVector::from_fn(session, 3, |_| 0u64)?;
+            async_parallel_for!(0..3, [&table, &weights, &mut all], |i| {
+                let mut sum = 0;
+                for element in table {
+                    sum += element;
+                }
+                for (key, weight) in weights {
+                    sum ^= key * weight;
+                }
+                all[i] = sum;
+            })?;
+            let sum: u64 = (0..40).map(|k| k * 5).sum();
+            assert_eq!(all.to_vec()?, [(0..20).fold(sum, |sum, k| sum ^ (k * k * k)); 3]);
+            async_parallel_for!(0..1, [&mut all], |_i| {
+                for element in all {
+                    *element += 1;
+                }
+            })?;
+            assert_eq!(all.get(2)?, (0..20).fold(sum, |sum, k| sum ^ (k * k * k)) + 1);
         }
         Ok(())
     }

@@ -323,6 +323,15 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
 
 common_to_views!(ReadView);
 
+impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> IntoIterator for &'a mut ReadView<'v, T, C, W> {
+    type Item = &'a T;
+    type IntoIter = Elements<'a, ReadView<'v, T, C, W>>;
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 /// Whether a distance, which may be a negative number, is one of a range.
 #[inline(always)]
 fn is_within(window: &Window, by: usize) -> bool {

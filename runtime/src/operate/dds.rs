@@ -1,7 +1,9 @@
 //! Where pipes begin: DDSs, which have the methods of the pipe that flows from them.
 
+use std::ops::Add;
+
 use super::body::{Plain, With};
-use super::ends::Numbering;
+use super::ends::{Numbering, SortKey};
 use super::kernel::{
     Elements, Filtered, FlatMapped, IndexedKernel, MapEntries, Mapped, Numbered, Rows, Sampled, Zipped,
 };
@@ -186,6 +188,18 @@ macro_rules! pipe_methods {
                 self.pipe().fold_with(init, values, handles, f, unite)
             }
 
+            /// [`Pipe::sum`].
+            ///
+            /// # Errors
+            /// As there.
+            #[track_caller]
+            pub fn sum(&self) -> Result<$item>
+            where
+                $item: Add<Output = $item> + Default,
+            {
+                self.pipe().sum()
+            }
+
             /// [`Pipe::reduce`].
             ///
             /// # Errors
@@ -205,7 +219,7 @@ macro_rules! pipe_methods {
             #[track_caller]
             pub fn sort_by_key<S, F>(&self, key: F) -> Result<DVector<$item>>
             where
-                S: Element + Ord,
+                S: SortKey,
                 F: Fn(&$item) -> S + Copy + Sync + 'static,
             {
                 self.pipe().sort_by_key(key)
@@ -227,7 +241,7 @@ macro_rules! pipe_methods {
             #[track_caller]
             pub fn top_k<S, F>(&self, most: usize, key: F) -> Result<Vec<$item>>
             where
-                S: Element + Ord,
+                S: SortKey,
                 F: Fn(&$item) -> S + Copy + Sync + 'static,
             {
                 self.pipe().top_k(most, key)

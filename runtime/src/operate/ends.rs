@@ -1,6 +1,7 @@
 //! The operators that run a pipe.
 
 use std::marker::PhantomData;
+use std::ops::Add;
 use std::panic::Location;
 
 use super::body::{Body, ByChance, Plain, Travels, With, WithPlace};
@@ -41,6 +42,17 @@ fn caught<R>(site: &str, f: impl FnOnce() -> R) -> Result<R> {
         Error::Operator { site: site.to_string(), element: None, problem }
     })
 }
+
+/// What items can be sorted by: an [`Element`] with `Ord`.
+#[diagnostic::on_unimplemented(
+    message = "items can't be sorted by `{Self}`",
+    label = "not an `Element` with `Ord`",
+    note = "floats have no order of their own: give `stradsap::Ordered(x)` for a float `x`"
+)]
+pub trait SortKey: Element + Ord {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Element + Ord> SortKey for S {}
 
 impl<'p, K: Kernel> Pipe<'p, K> {
     /// Runs a stage made from the kernel, to get its lists here.
@@ -187,9 +199,41 @@ impl<'p, K: Kernel> Pipe<'p, K> {
         K::Item: Element,
         F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync + 'static,
     {
-        let at = Location::caller();
-        let lists = self.end("reduce", at, |kernel| Reduced { kernel, body: Plain::new(f) })?;
-        caught(&site("reduce", at), || unpack::<K::Item>(lists).into_iter().flatten().reduce(f))
+        self.reduced(("reduce", Location::caller()), f)
+    }
+
+    /// The sum of all items; the type's default if there are none.
+    ///
+    /// ```
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let x = DVector::from_vec(&session, vec![3.0, 4.0])?;
+    /// assert_eq!(x.map(|x| x * x).sum()?, 25.0);
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Determinism
+    /// As that of [`fold`](Pipe::fold).
+    ///
+    /// # Errors
+    /// As [`collect`](Pipe::collect).
+    #[track_caller]
+    pub fn sum(self) -> Result<K::Item>
+    where
+        K::Item: Element + Add<Output = K::Item> + Default,
+    {
+        Ok(self.reduced(("sum", Location::caller()), |a, b| a + b)?.unwrap_or_default())
+    }
+
+    fn reduced<F>(self, (operator, at): (&'static str, &Location<'_>), f: F) -> Result<Option<K::Item>>
+    where
+        K::Item: Element,
+        F: Fn(K::Item, K::Item) -> K::Item + Copy + Sync + 'static,
+    {
+        let lists = self.end(operator, at, |kernel| Reduced { kernel, body: Plain::new(f) })?;
+        caught(&site(operator, at), || unpack::<K::Item>(lists).into_iter().flatten().reduce(f))
     }
 
     /// All items in the order of their keys. Items with equal keys keep their order. Use [`Ordered(x)`](crate::Ordered) for a float
@@ -220,13 +264,13 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     pub fn sort_by_key<S, F>(self, key: F) -> Result<DVector<K::Item>>
     where
         K::Item: Element,
-        S: Element + Ord,
+        S: SortKey,
         F: Fn(&K::Item) -> S + Copy + Sync + 'static,
     {
         self.sorted("sort_by_key", Location::caller(), Plain::new(key))
     }
 
-    fn sorted<S: Element + Ord, B: Body<K::Item, S>>(
+    fn sorted<S: SortKey, B: Body<K::Item, S>>(
         self,
         name: &str,
         at: &Location<'_>,
@@ -320,7 +364,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     pub fn top_k<S, F>(self, most: usize, key: F) -> Result<Vec<K::Item>>
     where
         K::Item: Element,
-        S: Element + Ord,
+        S: SortKey,
         F: Fn(&K::Item) -> S + Copy + Sync + 'static,
     {
         let at = Location::caller();

@@ -80,6 +80,11 @@ pub trait Kernel: Travels + Sync {
 
 /// A kernel with one item for each element of its source.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the items of this pipe have no indices",
+    label = "`filter`, `flat_map`, `sample` and `join` leave as many items as they like",
+    note = "call `.collect()?` first, and begin a new pipe with its result"
+)]
 pub trait IndexedKernel: Kernel {
     /// The item of the chunk's `k`-th element.
     #[doc(hidden)]

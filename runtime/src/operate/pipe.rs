@@ -299,7 +299,7 @@ impl<'p, K: Kernel> Pipe<'p, K> {
     }
 }
 
-impl<'p, K: IndexedKernel> Pipe<'p, K> {
+impl<'p, K: Kernel> Pipe<'p, K> {
     /// Items with their indices. After `filter`, `flat_map`, `sample` or `join` call `collect` first, since the indices are not
     /// known before.
     ///
@@ -312,7 +312,10 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     /// assert_eq!(x.enumerate().to_vec()?, [(0, 'a'), (1, 'b')]);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
-    pub fn enumerate(self) -> Pipe<'p, Numbered<K>> {
+    pub fn enumerate(self) -> Pipe<'p, Numbered<K>>
+    where
+        K: IndexedKernel,
+    {
         self.then(Numbered)
     }
 
@@ -328,7 +331,10 @@ impl<'p, K: IndexedKernel> Pipe<'p, K> {
     /// assert_eq!(x.zip(&y).map(|(x, y)| x * y).fold(0.0, |sum, xy| sum + xy, |a, b| a + b)?, 11.0);
     /// # Ok::<(), stradsap_runtime::Error>(())
     /// ```
-    pub fn zip<'q: 'p, L: IndexedKernel>(self, other: impl IntoPipe<'q, Kernel = L>) -> Pipe<'p, Zipped<K, L>> {
+    pub fn zip<'q: 'p, L: IndexedKernel>(self, other: impl IntoPipe<'q, Kernel = L>) -> Pipe<'p, Zipped<K, L>>
+    where
+        K: IndexedKernel,
+    {
         let Pipe { mut flow, kernel, borrowed } = self;
         let Pipe { flow: theirs, kernel: mut other, .. } = other.into_pipe();
         other.shift(flow.sources.len(), flow.captured.len());

@@ -151,6 +151,8 @@ pub struct Job {
     home: tempfile::TempDir,
     /// Where the job looks whether it has run for long enough.
     word: tempfile::TempDir,
+    /// The processes of whose loss there was word. A number may come again.
+    lost: Vec<u32>,
 }
 
 /// How a job is to run.
@@ -242,7 +244,7 @@ impl Job {
         }
         let word = tempfile::tempdir().unwrap();
         command.env(ENOUGH, word.path().join("enough"));
-        Job { driver: Process::start(&mut command), home, word }
+        Job { driver: Process::start(&mut command), home, word, lost: Vec::new() }
     }
 
     pub fn pid(&self) -> u32 {
@@ -288,7 +290,10 @@ impl Job {
     /// Waits until the job has gone on without a process that was lost, and an epoch has ended since.
     pub fn goes_on_without(&mut self, pid: u32) {
         let word = format!(", pid {pid})");
-        wait_for("word of a lost process", Duration::from_secs(15), || self.driver.err().contains(&word).then_some(()));
+        self.lost.push(pid);
+        let times = self.lost.iter().filter(|lost| **lost == pid).count();
+        let heard = || (self.driver.err().matches(&word).count() >= times).then_some(());
+        wait_for("word of a lost process", Duration::from_secs(15), heard);
         self.goes_on();
     }
 

@@ -151,6 +151,15 @@ impl<T: Stored<Number = T>, const C: usize, const W: usize> WriteView<'_, T, C, 
     }
 }
 
+impl<'a, T: Stored<Number = T>, const C: usize, const W: usize> IntoIterator for &'a mut WriteView<'_, T, C, W> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
 // A body has its views by mutable reference.
 impl<'a, T: Stored<Number = T>, const C: usize, const W: usize> IntoIterator for &'a mut &mut WriteView<'_, T, C, W> {
     type Item = &'a mut T;

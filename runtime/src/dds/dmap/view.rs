@@ -107,6 +107,15 @@ impl<'a, K, V, const C: usize> IntoIterator for &'a &mut MapView<'_, K, V, C> {
     }
 }
 
+impl<'a, K, V, const C: usize> IntoIterator for &'a mut MapView<'_, K, V, C> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = Box<dyn Iterator<Item = Self::Item> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
 impl<K, V, const C: usize> MapWriteView<'_, K, V, C> {
     #[inline]
     pub(super) fn bucket<Q>(&mut self, key: &Q) -> &mut Bucket<K, V>
