@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Cut, Parts, dense, interleaved};
+use crate::plan::{Cut, Parts, cut, dense, interleaved};
 use crate::recording::{Fields, Recording, Rule, Usage};
 use crate::rule::SourceSpec;
 use crate::threads::{Threads, locked};
@@ -27,6 +27,8 @@ pub struct Survey {
 pub enum Question {
     /// How often elements are touched, by a sample of one in this many runs for each shared capture; nothing if an index is no element's.
     Weigh(Vec<usize>),
+    /// The same of the elements of these counts by themselves, where elements are counted together.
+    WeighCloser(Vec<usize>, Vec<Vec<usize>>),
     /// How many iterations touch each combination of parts, of DDSs cut like this.
     Count(Vec<Vec<usize>>),
     /// How many neighbours in blocks collide, given how many iterations of each block come before the stretch.
@@ -38,10 +40,29 @@ pub enum Question {
 pub enum Answer {
     /// For each shared capture the counts, and how many iterations were looked at.
     Weighed(Option<Vec<(Vec<u32>, usize)>>),
+    /// For each shared capture the counts.
+    WeighedCloser(Vec<Vec<u32>>),
     /// By the number of the combination.
     Counted(Vec<u32>),
     /// How many neighbours collide.
     Neighbours(Neighbours),
+}
+
+impl Answer {
+    /// Takes in another stretch's answer, if only their sum counts and it is large.
+    pub fn take_in(&mut self, other: &Answer) -> bool {
+        let (Answer::Weighed(sums), Answer::Weighed(others)) = (self, other) else { return false };
+        match (&mut *sums, others) {
+            (Some(sums), Some(others)) if sums.len() == others.len() => {
+                for (sum, (counts, iterations)) in sums.iter_mut().zip(others) {
+                    sum.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+                    sum.1 += iterations;
+                }
+            }
+            _ => *sums = None,
+        }
+        true
+    }
 }
 
 /// A block, a place in it, and for each shared capture what the iteration at that place touches.
@@ -129,6 +150,12 @@ impl Survey {
         }
         Some(match question {
             Question::Weigh(every) => Answer::Weighed(self.weighed(&recording, every, slices, pool)),
+            Question::WeighCloser(every, of) => {
+                let counts = self.shared.iter().zip(every).zip(of).map(|((&(capture, len, ..), &every), of)| {
+                    cut::count_closer(&recording, (capture, len, every.max(1)), slices.clone(), of)
+                });
+                Answer::WeighedCloser(counts.collect())
+            }
             Question::Count(cuts) => {
                 let parts = self.parts(cuts)?;
                 let (digits, tables) = dense::digits_and_tables(&recording, &parts)?;
@@ -161,11 +188,7 @@ impl Survey {
             return None;
         }
         let weigh = |(&(capture, len, ..), &every): (&(usize, usize, SourceSpec, bool), &usize)| {
-            let (mut counts, mut weighed) = (vec![0u32; len], 0);
-            for s in slices.clone() {
-                weighed += recording.each_sampled(s, capture, every.max(1), |entry| counts[(entry >> 1) as usize] += 1);
-            }
-            (counts, weighed)
+            cut::count(recording, (capture, len, every.max(1)), slices.clone())
         };
         Some(self.shared.iter().zip(every).map(weigh).collect())
     }

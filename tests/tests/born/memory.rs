@@ -39,6 +39,7 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
             "in step" => save_and_go_on(session, count(), &|x, step| in_step(session, x, step))?,
             "in minibatches" => in_minibatches(session, count())?,
             "by key" => by_key(session, count())?,
+            "long" => train_long(session, count())?,
             "packed" => session.read_npy_rows::<f32>(&of)?.digest()?,
             other => panic!("{other}"),
         };
@@ -61,6 +62,29 @@ fn train_on_a_file(session: &Session, file: &str) -> stradsap::Result<String> {
 }
 
 /// Ratings, a model of two small matrices for them, and a large matrix of which each iteration has a row.
+/// A model with so many rows that few of them have a rating.
+fn train_long(session: &Session, users: usize) -> stradsap::Result<String> {
+    let (draw, of) = (session.rng(1), users as u64);
+    let data = with!(
+        [draw, of],
+        session.range(1_200_000).map(|i| (draw.below(2 * i, of) as u32, draw.below(2 * i + 1, 613) as u32))
+    )
+    .collect()?;
+    let mut p = session.range(users).map(|i| (*i % 11) as f64 / 11.0).collect()?;
+    let mut q = session.range(613).map(|i| (*i % 7) as f64 / 7.0).collect()?;
+    for _epoch in 0..2 {
+        let report = async_parallel_for!(0..data.len(), [&data, &mut p, &mut q], |n| {
+            let (user, item) = data[n];
+            let e = 0.01 * (1.0 - p[user] * q[item]);
+            let (a, b) = (p[user], q[item]);
+            p[user] += e * b;
+            q[item] += e * a;
+        })?;
+        assert_eq!(report.strategy(), Strategy::Grid);
+    }
+    Ok(format!("{} {}", p.digest()?, q.digest()?))
+}
+
 fn train_on_made(session: &Session, n: usize) -> stradsap::Result<String> {
     const RANK: usize = 16;
     let draw = session.rng(1);
@@ -291,6 +315,11 @@ fn of_what_was_made() {
     flat(("made", &FEW.to_string()), ("made", &MANY.to_string()));
 }
 
+/// 32 MiB and 122.
+fn of_long_models() {
+    flat(("long", "4190000"), ("long", "16000000"));
+}
+
 /// 61 MiB and 122.
 fn of_what_is_saved() {
     flat(("saved", "500000"), ("saved", "1000000"));
@@ -317,6 +346,7 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("the driver's memory is flat", 120, of_a_file),
         Test::new("the driver's memory is flat while packed arrays are read", 120, of_packed_arrays),
         Test::new("the driver's memory is flat while data and models are made", 120, of_what_was_made),
+        Test::new("the driver's memory is flat while a long model is planned for", 120, of_long_models),
         Test::new("the driver's memory is flat while a model is saved, read and written", 180, of_what_is_saved),
         Test::new("the driver's memory is flat while what a grid left is saved", 240, of_what_a_grid_left),
         Test::new("the driver's memory is flat while minibatches write rows", 120, of_rows_of_minibatches),

@@ -168,7 +168,7 @@ impl<'r> Planner<'r> {
             hot,
             inferred: recording.is_inferred(),
             accesses: shared.iter().map(|&c| recording.listed(c)).sum(),
-            peak_bytes: recording.peak_bytes + 4 * lens.iter().sum::<usize>(),
+            peak_bytes: recording.peak_bytes + weights.iter().map(Weights::bytes).sum::<usize>(),
             ..Facts::default()
         };
         let in_step = |(usage, shape): (&Usage, &CaptureShape)| shape.owning && matches!(usage, Usage::InStep { .. });
@@ -272,7 +272,7 @@ impl<'r> Planner<'r> {
         let forced = self.options.parts;
         let mut finest = forced.unwrap_or_else(|| self.finest());
         loop {
-            let cuts = self.weights.iter().map(|weights| Cut::new(&weights.counts, finest)).collect();
+            let cuts = self.weights.iter().map(|weights| weights.cut(finest)).collect();
             let parts = Parts::new(self.shared.clone(), cuts);
             match group::group(self.recording, &parts, self.pool) {
                 Some(groups) if self.options.order == Order::Preserve => {
@@ -386,7 +386,7 @@ impl<'r> Planner<'r> {
     /// What each group costs: its iterations and accesses, dearer where they keep waiting for one hot element.
     fn group_costs(&self, groups: &Groups, parts: &Parts) -> Vec<u64> {
         let shares: Vec<Vec<f64>> =
-            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| cut.hottest_shares(&weights.counts)).collect();
+            parts.cuts.iter().zip(&self.weights).map(|(cut, weights)| weights.hottest_shares(cut)).collect();
         let scale = self.scale();
         let dearer = |touches: &[Touch]| {
             let hottest = touches.iter().filter(|touch| touch.write).map(|touch| {

@@ -7,7 +7,7 @@ mod aligned;
 mod alone;
 pub mod beforehand;
 mod colour;
-mod cut;
+pub(crate) mod cut;
 mod cyclic;
 mod dot;
 mod graph;

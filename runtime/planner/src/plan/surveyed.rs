@@ -1,6 +1,6 @@
 //! Planning a loop without its elements: others, who have them, are asked for sums.
 
-use super::cut::{self, Cut, Weights};
+use super::cut::{self, Weights};
 use super::group::{Groups, Parts, dense};
 use super::make::{BLOCK_COST, Grid, Planner, WORKERS, WORTHWHILE};
 use super::{Offsets, Plan, beforehand};
@@ -11,7 +11,8 @@ use crate::threads::Threads;
 
 /// Those who have the elements, in stretches of slices.
 pub trait Away {
-    /// The answers of all stretches, in their order; `question` gives what each is asked. None if they can't be had.
+    /// The answers of all stretches, in their order, or of some together (see [`Answer::take_in`]); `question` gives what each is asked.
+    /// None if they can't be had.
     fn ask(&self, question: &dyn Fn(usize) -> Question) -> Option<Vec<Answer>>;
 }
 
@@ -43,29 +44,32 @@ pub fn surveyed(
 /// What [`cut::weigh`] finds, of each shared capture.
 fn weigh(recording: &Recording<'_>, shared: &[usize], away: &dyn Away) -> Option<Vec<Weights>> {
     let every: Vec<usize> = shared.iter().map(|&c| cut::sampled_every(recording, c)).collect();
-    let mut sums: Option<Vec<(Vec<u32>, usize)>> = None;
-    for answer in away.ask(&|_| Question::Weigh(every.clone()))? {
-        let Answer::Weighed(Some(weighed)) = answer else { return None };
-        match &mut sums {
-            None => sums = Some(weighed),
-            Some(sums) => {
-                for (sum, (counts, iterations)) in sums.iter_mut().zip(weighed) {
-                    sum.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-                    sum.1 += iterations;
-                }
-            }
+    let sum = |mut sum: Answer, other: Answer| sum.take_in(&other).then_some(sum);
+    let mut answers = away.ask(&|_| Question::Weigh(every.clone()))?.into_iter();
+    let first = answers.next()?;
+    let Answer::Weighed(Some(sums)) = answers.try_fold(first, sum)? else { return None };
+    let lens = recording.survey()?.shared.iter().map(|shared| shared.1);
+    let weights = |(sums, len)| Weights::new(len, sums, recording.iterations());
+    let mut weights: Vec<Weights> = sums.into_iter().zip(lens).map(weights).collect();
+    let heaviest: Vec<Vec<usize>> = weights.iter().map(Weights::heaviest).collect();
+    if heaviest.iter().any(|heaviest| !heaviest.is_empty()) {
+        let mut closer: Vec<Vec<Vec<u32>>> = heaviest.iter().map(|_| Vec::new()).collect();
+        for answer in away.ask(&|_| Question::WeighCloser(every.clone(), heaviest.clone()))? {
+            let Answer::WeighedCloser(counts) = answer else { return None };
+            closer.iter_mut().zip(counts).for_each(|(closer, counts)| closer.push(counts));
+        }
+        for ((weights, heaviest), closer) in weights.iter_mut().zip(&heaviest).zip(closer) {
+            weights.look_closer(heaviest, &summed(closer));
         }
     }
-    let iterations = recording.iterations();
-    let weights = |(counts, weighed)| Weights { counts, weighed, iterations };
-    sums.map(|sums| sums.into_iter().map(weights).collect())
+    Some(weights)
 }
 
 impl Planner<'_> {
     fn surveyed(mut self, survey: &Survey, away: &dyn Away) -> Option<Plan> {
         let forced = self.options.parts;
         let finest = forced.unwrap_or_else(|| self.finest());
-        let cuts = self.weights.iter().map(|weights| Cut::new(&weights.counts, finest)).collect();
+        let cuts = self.weights.iter().map(|weights| weights.cut(finest)).collect();
         let parts = Parts::new(self.shared.clone(), cuts);
         let digits = dense::digits(self.recording, &parts)?;
         let bounds: Vec<Vec<usize>> = parts.cuts.iter().map(|cut| cut.bounds.clone()).collect();
@@ -304,6 +308,8 @@ mod tests {
             (300_001, [20_000, 900], [true, true], false),
             (150_000, [400, 300], [true, false], false),
             (190_000, [5000, 5000], [true, true], true),
+            // Longer than are counted one by one.
+            (400_000, [9_000_001, 300], [true, true], false),
         ] {
             let data = Data::new(n, lens, writes, skewed);
             for stretches in [1, 2, 5] {

@@ -104,11 +104,14 @@ impl Cluster {
         self.retry(&mut state, async |cluster, state| {
             cluster.settle(state, call.captured.iter().map(|capture| capture.id)).await?;
             let ask = |k: usize| (Asked::Question(survey.clone(), question(k)), Vec::new());
-            let mut answers = Vec::with_capacity(stretches);
+            let mut answers: Vec<Answer> = Vec::with_capacity(stretches);
             for (node, blobs) in cluster.ask_stretches(state, &asking, &ask).await? {
                 let [blob] = blobs[..] else { return Err(broken("an answer that is none")) };
                 let bytes = cluster.blob(node, blob).await?;
-                answers.push(codec::decode(&bytes, codec::MAX_BYTES).map_err(broken)?);
+                let answer = codec::decode(&bytes, codec::MAX_BYTES).map_err(broken)?;
+                if !answers.last_mut().is_some_and(|last| last.take_in(&answer)) {
+                    answers.push(answer);
+                }
             }
             Ok(answers)
         })
