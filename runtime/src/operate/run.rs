@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -197,14 +198,19 @@ impl Chunks<'_> {
         Ok(made.unwrap_or_default())
     }
 
-    /// Has the pager bring, by lists, what the joins of consecutive chunks look up.
+    /// Has the pager bring, by lists, what the joins of consecutive chunks look up. Gives how long it took to find that out.
     ///
     /// # Safety
     /// As for one, for all of them.
-    pub(crate) unsafe fn bring_looked_up(&self, chunks: Range<usize>, pool: &Pool, pager: &dyn Pager) {
+    pub(crate) unsafe fn bring_looked_up(&self, chunks: Range<usize>, pool: &Pool, pager: &dyn Pager) -> Duration {
+        let mut asking = Duration::ZERO;
         // What one join's items are is known when those of the join before it are here.
         for _ in 0..pager.by_list() {
+            let since = Instant::now();
             let asked = pool.map(chunks.len(), |k| {
+                if self.stopped.load(Relaxed) {
+                    return BTreeMap::new();
+                }
                 let awaited = RefCell::new(BTreeMap::<usize, Vec<usize>>::new());
                 let note = |capture: usize, index: usize| {
                     let elsewhere = pager.is_awaited(capture, index);
@@ -218,6 +224,7 @@ impl Chunks<'_> {
                 let _ = unsafe { self.run_as(chunks.start + k, Some(&note)) };
                 awaited.take()
             });
+            asking += since.elapsed();
             let mut all = BTreeMap::<usize, Vec<usize>>::new();
             for (capture, elements) in asked.into_iter().flatten() {
                 all.entry(capture).or_default().extend(elements);
@@ -227,6 +234,7 @@ impl Chunks<'_> {
             }
             all.into_iter().for_each(|(capture, elements)| pager.bring_list(capture, elements));
         }
+        asking
     }
 
     /// Consecutive chunks, on the threads of a pool; after a failure those behind it may be left out.

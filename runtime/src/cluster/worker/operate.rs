@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::body::capture::Captured;
 use crate::body::lease::Lease;
@@ -58,8 +59,10 @@ pub(crate) struct Operating {
 unsafe impl Send for Operating {}
 
 /// The items of which it is found out first how much they look up, and the most of which it is found out at once.
-const FIRST: usize = 1024;
+const FIRST: usize = 64;
 const MOST: usize = 1 << 18;
+/// Where it takes longer than this to find out what an item looks up, that is fetched when it does: about as much time.
+const DEAR: Duration = Duration::from_micros(50);
 
 fn broken(what: impl std::fmt::Display) -> Problem {
     Problem::Broken(what.to_string())
@@ -164,12 +167,16 @@ unsafe fn run_chunks(
 ) -> Result<Vec<Vec<Box<dyn Items>>>, ChunkFailure> {
     let (mut left, mut made) = (job.chunks.clone(), Vec::new());
     let (mut together, mut came) = (if pages.by_list() == 0 { usize::MAX } else { FIRST }, 0);
+    let mut dear = false;
     while !left.is_empty() {
         let now = left.start..left.end.min(left.start.saturating_add((together / job.cut.chunk()).max(1)));
         left.start = now.end;
         // SAFETY: the caller's promise.
         unsafe {
-            chunks.bring_looked_up(now.clone(), pool, pages);
+            if !dear {
+                let asking = chunks.bring_looked_up(now.clone(), pool, pages);
+                dear = asking > DEAR * job.cut.elements(&now).len().min(MOST) as u32;
+            }
             made.extend(chunks.run(now, pool)?);
         }
         let so_far = pages.make_room();
