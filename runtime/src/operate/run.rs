@@ -313,7 +313,10 @@ impl Operation<'_> {
                 return problem(LoopProblem::RelaxedInOperator);
             }
             if !capture.session.is(self.session) {
-                return problem(LoopProblem::TwoSessions { first: "the data", second: "a capture" });
+                return problem(LoopProblem::TwoSessions {
+                    first: "the data",
+                    second: capture.name.unwrap_or("a capture"),
+                });
             }
         }
         Ok(())

@@ -226,7 +226,7 @@ pub(crate) fn refused(session: &Session, seen: &mut Seen) -> Result {
     let other = Session::builder().threads(1).build()?;
     let (table, map) = (DVector::from_fn(&other, 100, |i| i as u32)?, DMap::from_entries(&other, [(1u32, 2u32)])?);
     let ended = with!([&table], x.map(|n| table[*n as usize])).to_vec();
-    assert!(matches!(problem(ended.err().unwrap()), LoopProblem::TwoSessions { .. }));
+    assert!(matches!(problem(ended.err().unwrap()), LoopProblem::TwoSessions { second: "table", .. }));
     assert!(matches!(problem(x.zip(&table).collect().err().unwrap()), LoopProblem::TwoSessions { .. }));
     assert!(matches!(problem(x.join(&map, |n| *n).collect().err().unwrap()), LoopProblem::TwoSessions { .. }));
     let ended = with!([&map], x.fold(0, |sum, n| sum + map.get(n).copied().unwrap_or(0), |a, b| a + b));
