@@ -17,14 +17,15 @@
 //!    number `nth`, which needs the view alone.
 #![allow(unsafe_code)]
 
+mod pager;
 mod ranges;
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
+pub(crate) use self::pager::Pager;
 use crate::body::astray::{Astray, Before};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::lease::Lent;
@@ -135,24 +136,6 @@ pub(crate) enum Doing<'t> {
     Tally(RefCell<Box<Pages>>),
     /// The capture is a reduction, and has no elements.
     Reduction,
-}
-
-/// Brings elements that are elsewhere to their places, while nobody writes them.
-pub(crate) trait Pager: Sync {
-    /// Elements around this one that are here now. None: it can't be had, and what is being done is void.
-    fn bring(&self, capture: usize, index: usize) -> Option<Range<usize>>;
-    /// Whether all elements of a capture are here; they are if it brings none of them.
-    fn has_all(&self, capture: usize) -> bool;
-    /// How many captures have elements that are brought by lists, and not around those that are looked at.
-    fn by_list(&self) -> usize {
-        0
-    }
-    /// Whether an element is brought by a list and isn't here yet.
-    fn is_awaited(&self, _capture: usize, _index: usize) -> bool {
-        false
-    }
-    /// Brings these. What can't be had is found out when it is looked at.
-    fn bring_list(&self, _capture: usize, _elements: Vec<usize>) {}
 }
 
 pub(crate) struct Recorder<'t> {

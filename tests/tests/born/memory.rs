@@ -62,7 +62,7 @@ fn train_on_a_file(session: &Session, file: &str) -> stradsap::Result<String> {
 }
 
 /// Ratings, a model of two small matrices for them, and a large matrix of which each iteration has a row.
-/// A model with so many rows that few of them have a rating.
+/// A model with many more rows than ratings.
 fn train_long(session: &Session, users: usize) -> stradsap::Result<String> {
     let (draw, of) = (session.rng(1), users as u64);
     let data = with!(

@@ -31,7 +31,7 @@ pub(crate) struct Weights {
     closer: Vec<(usize, u32)>,
 }
 
-/// `1 <<` so many elements are counted together.
+/// How many elements are counted together, as a power of two.
 fn together(len: usize) -> u32 {
     len.div_ceil(MOST_COUNTS).next_power_of_two().ilog2()
 }
