@@ -284,9 +284,9 @@ fn flat(few: (&str, &str), many: (&str, &str)) {
         let (_, before) = ran(few, workers);
         let (digest, peak) = ran(many, workers);
         assert_eq!(digest, expected, "{workers} workers");
-        // Elements and their order (or a matrix) are at least 25 MB more.
         eprintln!("{workers} workers: {before} KiB have become {peak}, {alone} in one process");
-        assert!(peak <= before + 2048, "{before} KiB have become {peak}");
+        // Elements and their order (or a matrix) are at least 25 MB more. The system may give a huge page or two.
+        assert!(peak <= before + 8192, "{before} KiB have become {peak}");
         assert!(2 * peak < alone, "{alone} KiB alone, {peak} in the driver");
     }
 }
