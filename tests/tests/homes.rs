@@ -100,8 +100,9 @@ fn what_is_read_stays() {
         report.unwrap().bytes_sent()
     };
     call();
-    // Of the sums each worker gets its own, and nothing of the table.
-    assert_eq!([call(), call()], [8 * sums.len() as u64; 2]);
+    // Of the sums each worker gets its own, and nothing of the table. It asks for them while the loop runs: the questions count.
+    let sent = [call(), call()];
+    assert!(sent[0] == sent[1] && (8001..9000).contains(&sent[0]), "{sent:?}");
 }
 
 fn refused_without_servers() {

@@ -150,15 +150,26 @@ impl Placement {
     /// What a process must fetch to hold a range. `spread` is a different number for each process that fetches the same range, so
     /// that they don't all ask the same holder.
     pub fn missing(&self, dds: u64, range: &Range<usize>, me: Node, spread: usize) -> Vec<Pull> {
-        let mut pulls = Vec::new();
-        for Segment { range: segment, at } in &self.segments {
-            let inside = segment.start.max(range.start)..segment.end.min(range.end);
-            if inside.is_empty() || at.contains(&Holder::memory(me)) || at.is_empty() {
-                continue;
-            }
-            pulls.push(Pull { dds, range: inside, from: at[spread % at.len()] });
-        }
-        pulls
+        let lacking = self.of(range).filter(|(_, at)| !at.contains(&Holder::memory(me)) && !at.is_empty());
+        lacking.map(|(range, at)| Pull { dds, range, from: at[spread % at.len()] }).collect()
+    }
+
+    /// The same, from these holders alone; none if they don't have all of it.
+    pub fn missing_from(
+        &self,
+        dds: u64,
+        range: &Range<usize>,
+        me: Node,
+        spread: usize,
+        these: impl Fn(&Holder) -> bool,
+    ) -> Option<Vec<Pull>> {
+        let lacking = self.of(range).filter(|(_, at)| !at.contains(&Holder::memory(me)));
+        let pull = |(range, at): (Range<usize>, &[Holder])| {
+            let at: Vec<&Holder> = at.iter().filter(|holder| these(holder)).collect();
+            let from = **at.get(spread % at.len().max(1))?;
+            Some(Pull { dds, range, from })
+        };
+        lacking.map(pull).collect()
     }
 
     /// The parts of a range, with their holders.

@@ -11,6 +11,7 @@ use stradsap_dds_server::codec;
 use tokio::time::Instant;
 
 use crate::body::panics::CaughtPanic;
+use crate::cluster::driver::ahead::Ahead;
 use crate::cluster::driver::in_parts::{LONG, NotRun};
 use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
@@ -96,8 +97,10 @@ pub(crate) struct LoopDeal {
     active: Vec<usize>,
     /// How many bytes the driver had sent before.
     sent_before: u64,
-    /// How many bytes others have sent to make workers ready.
+    /// How many bytes others send for what workers lack.
     moved: u64,
+    /// What workers fetch while it runs.
+    ahead: Ahead,
 }
 
 /// A block failed on a worker: the block, and the iteration if it is known.
@@ -130,7 +133,7 @@ impl RemoteCall for LoopCall {
     async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<LoopDeal> {
         let how = cluster.deal_loop(state, &self.logged.plan).await?;
         let nodes = how.active.iter().map(|&w| state.workers[w]).collect();
-        // Whatever they lack they have fetched already.
+        // What they lack they have fetched already, or ask for as they run.
         Ok(Dealt { call: Cluster::next_call(state), nodes, pulls: Vec::new(), blobs: Vec::new(), how })
     }
 
@@ -181,6 +184,7 @@ impl RemoteCall for LoopCall {
         let (plan, deal) = (&self.logged.plan, &dealt.how);
         let bytes_sent = deal.moved + cluster.hub.links.sent() - deal.sent_before;
         let finished = cluster.finished(state, plan, &deal.layout, answers, bytes_sent).await?;
+        deal.ahead.pulls().for_each(|(w, pulls)| Cluster::note_pulled(state, state.workers[w], pulls));
         cluster.record_written(state, plan, &deal.layout);
         // A loop that only reads leaves nothing to be done again.
         let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
@@ -216,6 +220,8 @@ impl LoopCall {
                 before: logged.before.clone(),
                 order: logged.order,
                 trace: *trace,
+                fetches: dealt.how.ahead.fetches[w].clone(),
+                unsent: dealt.how.ahead.unsent[w].clone(),
             };
             let end = cluster.ask(state.workers[w], move |client, context| async move {
                 client.run(context, generation, run).await
@@ -267,9 +273,9 @@ impl Cluster {
     async fn deal_loop(&self, state: &mut State, plan: &Arc<RemotePlan>) -> Result<LoopDeal, Fault> {
         let layout = self.install(state, plan).await?;
         let sent_before = self.hub.links.sent();
-        let moved = self.prepare(state, plan, &layout).await?;
+        let (moved, ahead) = self.prepare(state, plan, &layout).await?;
         let active = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
-        Ok(LoopDeal { layout, active, sent_before, moved })
+        Ok(LoopDeal { layout, active, sent_before, moved, ahead })
     }
 
     /// What the workers' answers come to.
@@ -399,17 +405,26 @@ impl Cluster {
         Ok(())
     }
 
-    /// Moves elements to where the loop expects them when it begins, and says how many bytes others than the driver sent
-    /// for that. Asks nobody for anything where all are there.
-    async fn prepare(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Arc<Layout>) -> Result<u64, Fault> {
+    /// Moves elements to where the loop expects them when it begins, but for those that come while it runs; says how many bytes others
+    /// than the driver send for both. Asks nobody for anything where all are there.
+    async fn prepare(
+        &self,
+        state: &mut State,
+        plan: &Arc<RemotePlan>,
+        layout: &Arc<Layout>,
+    ) -> Result<(u64, Ahead), Fault> {
         let mut jobs: Vec<Prepare> =
             state.workers.iter().map(|_| Prepare { plan: plan.id, ..Prepare::default() }).collect();
-        plan.each_needed(layout, |worker, capture, range, _| {
-            let Some(vector) = plan.vectors[capture].filter(|vector| !plan.has_left(state, vector.id)) else { return };
+        let mut ahead = Ahead::new(state.workers.len());
+        plan.each_needed(layout, |needed| {
+            let there = |vector: &Vector| plan.has_left(state, vector.id);
+            let Some(vector) = plan.vectors[needed.capture].filter(|vector| !there(vector)) else { return };
             let Some(entry) = state.entries.get(&vector.id) else { return };
-            let me = state.workers[worker as usize];
-            let missing = entry.placement.missing(vector.id, &range, me, worker as usize);
-            jobs[worker as usize].pulls.extend(missing);
+            let (placement, worker) = (&entry.placement, needed.worker as usize);
+            let missing = placement.missing(vector.id, &needed.range, state.workers[worker], worker);
+            if !missing.is_empty() && !ahead.takes((plan, layout), &needed, &vector, (placement, &state.workers)) {
+                jobs[worker].pulls.extend(missing);
+            }
         });
         let mut blobs = Vec::new();
         for c in (0..plan.vectors.len()).filter(|&c| plan.is_laid_out(c)) {
@@ -443,11 +458,12 @@ impl Cluster {
         blobs.iter().for_each(|&blob| self.hub.withdraw(blob));
         prepared?;
         let vectors: Vec<Vector> = plan.vectors.iter().flatten().copied().collect();
-        let moved = moved(jobs.iter().flat_map(|job| &job.pulls), &vectors);
+        let later = ahead.pulls().flat_map(|(_, pulls)| pulls);
+        let moved = moved(jobs.iter().flat_map(|job| &job.pulls).chain(later), &vectors);
         for (w, job) in jobs.iter().enumerate() {
             Self::note_pulled(state, state.workers[w], &job.pulls);
         }
-        Ok(moved)
+        Ok((moved, ahead))
     }
 
     /// For each worker a DDS's elements in the order in which it runs its iterations.
@@ -489,10 +505,10 @@ impl Cluster {
 
     /// What workers hold after a loop that ended well.
     fn record_written(&self, state: &mut State, plan: &Arc<RemotePlan>, layout: &Layout) {
-        plan.each_needed(layout, |worker, capture, range, written| {
-            let Some(vector) = plan.vectors[capture].filter(|_| written) else { return };
+        plan.each_needed(layout, |needed| {
+            let Some(vector) = plan.vectors[needed.capture].filter(|_| needed.written) else { return };
             if let Some(entry) = state.entries.get_mut(&vector.id) {
-                place(&mut entry.placement, &range, state.workers[worker as usize], true);
+                place(&mut entry.placement, &needed.range, state.workers[needed.worker as usize], true);
             }
         });
         for vector in plan.vectors.iter().flatten().filter(|vector| vector.writable) {

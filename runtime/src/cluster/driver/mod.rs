@@ -1,6 +1,7 @@
 //! The driver of worker processes: starts or awaits them, knows what each holds, and has loops run on them.
 
 pub(crate) mod access;
+pub(crate) mod ahead;
 pub(crate) mod away;
 pub(crate) mod call;
 pub(crate) mod collecting;

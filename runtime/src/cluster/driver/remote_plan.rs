@@ -35,6 +35,17 @@ pub(crate) struct RemotePlan {
     forget: Arc<Mutex<Vec<u64>>>,
 }
 
+/// A range that a worker must hold when the loop begins.
+pub(crate) struct Needed {
+    pub(crate) worker: u32,
+    pub(crate) capture: usize,
+    pub(crate) range: Range<usize>,
+    /// Whether the worker has changed it when the loop has ended well.
+    pub(crate) written: bool,
+    /// The part that it is, if it is one.
+    pub(crate) part: Option<u32>,
+}
+
 /// Whether a coloured plan may run on several workers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spreading {
@@ -152,9 +163,11 @@ impl RemotePlan {
         ranges
     }
 
-    /// Calls `f` for every range that some worker must hold when the loop begins: worker, capture, range, and whether
-    /// the worker has changed it when the loop has ended well.
-    pub(crate) fn each_needed(&self, layout: &Layout, mut f: impl FnMut(u32, usize, Range<usize>, bool)) {
+    /// Calls `f` for every range that some worker must hold when the loop begins.
+    pub(crate) fn each_needed(&self, layout: &Layout, mut each: impl FnMut(Needed)) {
+        let mut f = |worker: u32, capture: usize, range: Range<usize>, written: bool| {
+            each(Needed { worker, capture, range, written, part: None });
+        };
         let blocks_of = |worker: u32| (0..layout.worker_of.len()).filter(move |&b| layout.worker_of[b] == worker);
         for worker in (0..layout.workers as u32).filter(|&worker| blocks_of(worker).next().is_some()) {
             for (c, vector) in self.vectors.iter().enumerate() {
@@ -185,12 +198,12 @@ impl RemotePlan {
         }
         for resource in 0..layout.holders.len() as u32 {
             let Some((capture, range)) = self.part(resource).filter(|_| !self.plan.has_alone()) else { continue };
-            if let Some(holder) = layout.holders[resource as usize] {
-                f(holder, capture, range, true);
-            } else {
-                for &reader in &layout.readers[resource as usize] {
-                    f(reader, capture, range.clone(), false);
-                }
+            let mut needs = |worker: u32, written: bool| {
+                each(Needed { worker, capture, range: range.clone(), written, part: Some(resource) });
+            };
+            match layout.holders[resource as usize] {
+                Some(holder) => needs(holder, true),
+                None => layout.readers[resource as usize].iter().for_each(|&reader| needs(reader, false)),
             }
         }
     }

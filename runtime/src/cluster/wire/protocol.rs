@@ -158,6 +158,20 @@ pub(crate) struct RunJob {
     pub(crate) before: Before,
     pub(crate) order: Order,
     pub(crate) trace: bool,
+    /// What comes while the first blocks run.
+    pub(crate) fetches: Vec<Fetch>,
+    /// Transfers of what isn't here when the loop begins: who awaits them fetches it.
+    pub(crate) unsent: Vec<u32>,
+}
+
+/// Elements that nobody changes where they are while a loop runs, and that a worker fetches meanwhile.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Fetch {
+    pub(crate) pulls: Vec<Pull>,
+    /// The transfer in whose place they come; none if no other worker would send them.
+    pub(crate) transfer: Option<u32>,
+    /// The last block in the whole plan that needs them as they are: it is the first to change them.
+    pub(crate) until: u32,
 }
 
 /// What is added to in a loop, before it, by capture: reductions and relaxed state.

@@ -14,10 +14,7 @@ impl Worker {
         self.blobs.clear();
         self.apart(|worker| worker.bench.commit()).await?;
         let operating = crate::cluster::worker::operate::begin(&self.bench, &job)?;
-        for pull in &job.pulls {
-            let reservation = self.bench.known(pull.dds)?;
-            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         let (runtime, stopped) = (tokio::runtime::Handle::current(), Arc::clone(&locked(&self.stopped)));
         let work = self.apart(move |worker| {
             let pages = crate::cluster::worker::operate::pages(&job, worker, runtime, Arc::clone(&stopped));

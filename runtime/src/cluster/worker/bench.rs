@@ -5,8 +5,9 @@
 //! executable before anything else was read (see `naming`).
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -24,6 +25,7 @@ use crate::cluster::wire::protocol::{
     Node, Problem, Ran, RemoteCapture, RemoteCause, RemoteFailure, RemoteTask, RunJob, WorkerSeconds,
 };
 use crate::cluster::worker::dispatch::Blocks;
+use crate::cluster::worker::fetching::{self, Coming};
 use crate::cluster::worker::minibatch::SyncBench;
 use crate::cluster::worker::operate::OperateBench;
 use crate::cluster::worker::running::{Ending, Message, Out, Parcel, Running, Timed, WorkerPorts};
@@ -360,14 +362,14 @@ impl Layingout {
 type Prepared = (Option<Plan>, Box<dyn Task>, Arc<Pool>);
 
 impl InstalledShare {
-    /// The loop about to run: from here on parts may arrive for it.
+    /// The loop about to run, and what is to be fetched for it: from here on parts may arrive.
     pub(crate) fn start(
         &mut self,
         generation: u32,
         job: &RunJob,
         links: &Arc<Links>,
         bench: &Workbench,
-    ) -> Result<Arc<Running>, Problem> {
+    ) -> Result<(Arc<Running>, Vec<Coming>), Problem> {
         let workers = locked(&bench.workers).clone();
         let relaxed = board::of_bytes(&self.captured, &job.before.relaxed)
             .ok_or_else(|| broken("relaxed state of another length"))?;
@@ -391,17 +393,30 @@ impl InstalledShare {
             first_failed: AtomicU32::new(u32::MAX),
             news: Notify::new(),
         };
-        let arrivals = self.share.arrivals.iter().enumerate().map(|(k, arrival)| (arrival.transfer, k)).collect();
-        Ok(Arc::new(Running {
+        let by_transfer = self.share.arrivals.iter().enumerate().map(|(k, arrival)| (arrival.transfer, k)).collect();
+        let mut arrivals = Cow::Borrowed(&self.share.arrivals);
+        let coming = match job.fetches.as_slice() {
+            [] => Vec::new(),
+            fetches => {
+                let ids: Vec<u64> = self.captured.iter().map(|capture| capture.id).collect();
+                let plan = (&self.plan, self.share.global.as_slice(), ids.as_slice());
+                fetching::coming(fetches, (arrivals.to_mut(), &by_transfer), plan, bench)?
+            }
+        };
+        let left_out: BTreeSet<u32> = job.unsent.iter().copied().collect();
+        let unsent = |k: usize| left_out.contains(&self.share.sends[k].transfer);
+        let blocks = Blocks::new(&arrivals, &self.share.sends, &self.plan.graph, ports).without_first(unsent);
+        let running = Running {
             call: job.call,
-            blocks: Blocks::new(&self.share.arrivals, &self.share.sends, &self.plan.graph, ports),
-            arrivals,
+            blocks,
+            arrivals: by_transfer,
             global: self.share.global.clone(),
             waited: AtomicU64::new(0),
             received: AtomicU64::new(0),
             ended: Mutex::default(),
             end: Notify::new(),
-        }))
+        };
+        Ok((Arc::new(running), coming))
     }
 
     /// What blocks of a spread plan send together, by the numbers of the transfers.

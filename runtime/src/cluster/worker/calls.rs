@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use stradsap_dds_server::codec;
+use stradsap_dds_server::{codec, tasks};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
@@ -101,10 +101,7 @@ impl Worker {
             worker.bench.captured(&captures).map(drop)
         })
         .await??;
-        for pull in &job.pulls {
-            let reservation = self.bench.known(pull.dds)?;
-            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         let answers = self.apart(move |worker| surveys::answer(&worker.bench, &job)).await??;
         Ok(answers.into_iter().map(|answer| self.blobs.offer(answer)).collect())
     }
@@ -147,10 +144,7 @@ impl Worker {
     pub(super) async fn prepare(self: &Arc<Self>, job: Prepare) -> std::result::Result<(), Problem> {
         let _span = task_span(Category::Prepare, (job.pulls.len() + job.laid_out.len()) as u64);
         self.apart(|worker| worker.bench.commit()).await?;
-        for pull in job.pulls {
-            let reservation = self.bench.known(pull.dds)?;
-            self.links.fill(&reservation, pull.dds, pull.range, pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         for (capture, blob, version) in job.laid_out {
             let (plan, links) = (job.plan, Arc::clone(&self.links));
             let mut fresh = self.bench.begin_layout(plan, capture)?;
@@ -184,13 +178,17 @@ impl Worker {
         self.bench.commit();
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
-        let running = locked(&installed).start(generation, &job, &self.links, &self.bench)?;
+        let (running, coming) = locked(&installed).start(generation, &job, &self.links, &self.bench)?;
         if locked(&self.stopped).load(Relaxed) {
             running.blocks.stop();
         }
         self.running.set(Some(Arc::clone(&running)));
         let (at_work, its) = (Arc::clone(&installed), Arc::clone(&running));
         self.bench.remember(call, &installed);
+        if !coming.is_empty() {
+            // It may have to go on when this question is answered, since a block has failed.
+            tasks::spawn(Arc::clone(self).fetch_ahead(Arc::clone(&running), coming));
+        }
         let work = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench));
         let trouble = self.trouble.wait();
         let ports = running.blocks.ports();
@@ -287,10 +285,7 @@ impl Worker {
             syncing.stop();
         }
         let preparing = task_span(Category::Prepare, job.pulls.len() as u64);
-        for pull in &job.pulls {
-            let reservation = self.bench.known(pull.dds)?;
-            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         let input = self.bench.input(&job, &self.links).await?;
         drop(preparing);
         let (sent_before, prepared) = (self.links.sent(), since.elapsed().as_secs_f64());
@@ -329,10 +324,7 @@ impl Worker {
         self.apart(|worker| worker.bench.commit()).await?;
         let sent_before = self.links.sent();
         let begun = scheduled::begin(&self.bench, &job)?;
-        for pull in &job.pulls {
-            let reservation = self.bench.known(pull.dds)?;
-            self.links.fill(&reservation, pull.dds, pull.range.clone(), pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         let scheduling = Arc::clone(&begun.scheduling);
         self.scheduling.set(Some(Arc::clone(&scheduling)));
         if locked(&self.stopped).load(Relaxed) {

@@ -133,6 +133,12 @@ impl<P: Ports> Blocks<P> {
         }
     }
 
+    /// The same, but some of the parts that stand when the loop begins aren't sent, since they are elsewhere.
+    pub(crate) fn without_first(mut self, left_out: impl Fn(usize) -> bool) -> Self {
+        self.first_sends.retain(|&k| !left_out(k as usize));
+        self
+    }
+
     pub(crate) fn ports(&self) -> &P {
         &self.ports
     }
@@ -166,6 +172,23 @@ impl<P: Ports> Blocks<P> {
         }
         state.arriving[k] = Arriving::OnItsWay;
         if state.in_use[k] == 0 { Room::InPlace } else { Room::Aside }
+    }
+
+    /// Whether arrival `k`, which this worker fetches itself, is still awaited. If so it is on its way from now on, to a place that
+    /// nobody has used in this run.
+    pub(crate) fn fetches(&self, k: usize) -> bool {
+        let mut state = self.lock();
+        let awaited = !state.over && state.arriving[k] == Arriving::Awaited;
+        if awaited {
+            state.arriving[k] = Arriving::OnItsWay;
+        }
+        awaited
+    }
+
+    /// What was fetched can't be put in place: the run ends.
+    pub(crate) fn give_up(&self) {
+        self.lock().broken = true;
+        self.stop();
     }
 
     /// Arrival `k` is in its place.

@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::planner::layout::layout;
+use crate::cluster::driver::ahead::First;
+use crate::cluster::wire::protocol::{DRIVER, Holder, Pull};
+use crate::cluster::worker::fetching::{needs, of_blocks};
+use crate::planner::layout::{Layout, layout};
 use crate::planner::plan::{Plan, Touch};
+use crate::planner::share::Share;
 
 /// Small random numbers (SplitMix64).
 struct Chance(u64);
@@ -94,9 +98,41 @@ fn deliver(blocks: &Blocks<Post>, transfers: &[u32], inbox: &Receiver<Letter>, m
     }
 }
 
-/// Runs a plan on this many workers of two threads each; the block `failing` fails.
-fn check(plan: &Plan, workers: usize, failing: Option<usize>, seed: u64) {
+/// The numbers of the DDSs of a random plan.
+const IDS: [u64; 2] = [10, 11];
+
+/// What a worker awaits where no worker has parts that the loop writes, and which of these arrivals it fetches, with their parts.
+fn fetched(
+    plan: &Plan,
+    (made, first): (&Layout, &First),
+    worker: u32,
+    (share, own): (&Share, &Plan),
+) -> (Vec<Arrival>, Vec<(usize, u32)>) {
+    let (mut arrivals, parts) = (share.arrivals.clone(), plan.parts.as_ref().unwrap());
+    let all = first.transfers.values().flatten().collect::<Vec<_>>();
+    let fetches = arrivals.iter().enumerate().filter(|(_, arrival)| all.contains(&&arrival.transfer));
+    let mut fetches: Vec<_> = fetches.map(|(k, arrival)| (k, arrival.resource)).collect();
+    for &part in first.used.iter().filter(|&&part| made.holders[part as usize] == Some(worker)) {
+        let (slot, at) = parts.part_of(part);
+        let range = parts.cuts[slot].bounds[at]..parts.cuts[slot].bounds[at + 1];
+        let pull = Pull { dds: IDS[slot], range, from: Holder::memory(DRIVER) };
+        let until = made.first_writer[part as usize].unwrap();
+        let end = share.global.partition_point(|&block| block <= until) as u32;
+        for (before, pulls) in of_blocks(&pull, &needs(own, &IDS), end, 8) {
+            assert_eq!(pulls[..].iter().map(|pull| pull.range.len()).collect::<Vec<_>>(), [8]);
+            fetches.push((arrivals.len(), part));
+            arrivals.push(Arrival { transfer: u32::MAX, resource: part, before, behind: Vec::new() });
+        }
+    }
+    (arrivals, fetches)
+}
+
+/// Runs a plan on this many workers of two threads each; the block `failing` fails. `away`: no worker has anything of what is written
+/// when it begins.
+fn check(plan: &Plan, workers: usize, failing: Option<usize>, (seed, away): (u64, bool)) {
     let made = layout(plan, workers, &|_| 64);
+    let first = First::of(plan, &made);
+    let unsent: Vec<u32> = first.transfers.values().flatten().copied().filter(|_| away).collect();
     let resources = plan.parts.as_ref().unwrap().resources();
     let (outboxes, inboxes): (Vec<Sender<Letter>>, Vec<Receiver<Letter>>) = (0..workers).map(|_| channel()).unzip();
     let seen = versions(plan);
@@ -105,25 +141,39 @@ fn check(plan: &Plan, workers: usize, failing: Option<usize>, seed: u64) {
         let mut share = plan.share(&made, w, &[]);
         let transfers: Vec<u32> = share.arrivals.iter().map(|arrival| arrival.transfer).collect();
         let (global, own) = (share.global.clone(), share.take_plan());
+        let (arrivals, fetches) = match away {
+            true => fetched(plan, (&made, &first), w, (&share, &own)),
+            false => (share.arrivals.clone(), Vec::new()),
+        };
         let start = |resource: usize| match made.holders[resource] {
-            Some(holder) if holder != w => u64::MAX,
+            Some(holder) if holder != w || away => u64::MAX,
             _ => 0,
         };
         let post = Post {
             memory: (0..resources).map(|resource| AtomicU64::new(start(resource))).collect(),
             users: (0..resources).map(|_| AtomicU32::new(0)).collect(),
             out: share.sends.iter().map(|send| (send.transfer, send.to as usize, send.resource)).collect(),
-            places: share.arrivals.iter().map(|arrival| arrival.resource).collect(),
+            places: arrivals.iter().map(|arrival| arrival.resource).collect(),
             others: outboxes.clone(),
         };
-        all.push((Blocks::new(&share.arrivals, &share.sends, &own.graph, post), global, transfers));
+        let blocks = Blocks::new(&arrivals, &share.sends, &own.graph, post);
+        let blocks = blocks.without_first(|k| unsent.contains(&share.sends[k].transfer));
+        all.push((blocks, global, (transfers, fetches)));
     }
     let all = &all;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for ((blocks, global, transfers), inbox) in all.iter().zip(inboxes) {
+        for ((blocks, global, (transfers, fetches)), inbox) in all.iter().zip(inboxes) {
             let chance = Chance(seed ^ transfers.len() as u64);
             scope.spawn(move || deliver(blocks, transfers, &inbox, chance));
+            scope.spawn(move || {
+                for &(k, part) in fetches.iter().filter(|(k, _)| blocks.fetches(*k)) {
+                    let post = blocks.ports();
+                    assert_eq!(post.users[part as usize].load(SeqCst), 0, "a part is fetched while it is used");
+                    post.memory[part as usize].store(0, SeqCst);
+                    blocks.arrived(k);
+                }
+            });
             blocks.begin();
             for _ in 0..2 {
                 let seen = &seen;
@@ -179,7 +229,8 @@ fn every_block_sees_its_versions() {
     for _ in 0..60 {
         let plan = random_plan(&mut chance);
         for workers in 1..5 {
-            check(&plan, workers, None, 5);
+            check(&plan, workers, None, (5, false));
+            check(&plan, workers, None, (5, true));
         }
     }
 }
@@ -190,6 +241,6 @@ fn after_a_failure_all_blocks_before_it_run() {
     for _ in 0..60 {
         let plan = random_plan(&mut chance);
         let failing = chance.below(plan.blocks.len());
-        check(&plan, 1 + chance.below(4), Some(failing), 6);
+        check(&plan, 1 + chance.below(4), Some(failing), (6, chance.below(2) == 0));
     }
 }

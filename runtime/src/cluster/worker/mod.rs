@@ -9,6 +9,7 @@ pub(crate) mod bench;
 mod calls;
 pub(crate) mod dispatch;
 pub(crate) mod exchange;
+mod fetching;
 mod input;
 mod jobs;
 mod messages;

@@ -22,10 +22,7 @@ impl Worker {
         // What was offered before has been fetched.
         self.blobs.clear();
         self.apart(|worker| worker.bench.commit()).await?;
-        for pull in &job.pulls {
-            let reservation = self.bench.known(job.dds)?;
-            self.links.fill(&reservation, job.dds, pull.range.clone(), pull.from).await?;
-        }
+        self.fill_all(&job.pulls).await?;
         let handed = self.apart(move |worker| worker.bench.handed_out(&job)).await??;
         let offer = |bytes: Vec<u8>| {
             let size = bytes.len();
