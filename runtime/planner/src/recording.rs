@@ -196,8 +196,7 @@ impl<'f> Recording<'f> {
 
     /// Whether all indices of a capture in a slice are below `len`, by its rule.
     pub(crate) fn is_within(&self, s: usize, capture: usize, len: usize) -> bool {
-        let start = self.range.start + self.slice_start(s);
-        self.rule(capture).is_some_and(|rule| rule.within(start..start + self.slice_len(s), len))
+        self.rule(capture).is_some_and(|rule| rule.within(self.slice(s), len))
     }
 
     /// Records how many nanoseconds, summed over threads, making the logs took.
@@ -231,7 +230,7 @@ impl<'f> Recording<'f> {
         self.rules.iter().flatten().any(Rule::is_a_chain)
     }
 
-    fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
+    pub(crate) fn rule(&self, capture: usize) -> Option<&Rule<'f>> {
         self.rules.get(capture).and_then(Option::as_ref)
     }
 
@@ -255,13 +254,16 @@ impl<'f> Recording<'f> {
         self.slice.min(self.iterations() - self.slice_start(s))
     }
 
+    /// The iterations of a slice, by their indices.
+    pub(crate) fn slice(&self, s: usize) -> Range<usize> {
+        let start = self.range.start + self.slice_start(s);
+        start..start + self.slice_len(s)
+    }
+
     /// The accesses to a shared capture in a slice.
     pub fn log(&self, s: usize, capture: usize) -> Cow<'_, CaptureLog> {
         match self.rule(capture) {
-            Some(rule) => {
-                let start = self.range.start + self.slice_start(s);
-                Cow::Owned(rule.log(start..start + self.slice_len(s)))
-            }
+            Some(rule) => Cow::Owned(rule.log(self.slice(s))),
             None => Cow::Borrowed(&self.slices[s][capture]),
         }
     }
@@ -270,10 +272,7 @@ impl<'f> Recording<'f> {
     #[inline]
     pub fn each_single(&self, s: usize, capture: usize, f: impl FnMut(u32)) {
         match self.rule(capture) {
-            Some(rule) => {
-                let start = self.range.start + self.slice_start(s);
-                rule.each_single(start..start + self.slice_len(s), f);
-            }
+            Some(rule) => rule.each_single(self.slice(s), f),
             None => self.slices[s][capture].entries().iter().copied().for_each(f),
         }
     }

@@ -298,13 +298,7 @@ impl Rule<'_> {
             self.each_single(iterations, |entry| entries.push(entry));
             return CaptureLog::of_single(entries);
         }
-        // One source after the other, since that is a pass over the elements without a look at what each source is.
-        let column = |(source, write): &(Source<'_>, bool)| {
-            let mut entries = Vec::with_capacity(iterations.len());
-            source.each(iterations.clone(), |index| entries.push(entry(index, *write)));
-            entries
-        };
-        let columns: Vec<Vec<u32>> = self.sources.iter().map(column).collect();
+        let columns = self.columns(&iterations);
         let mut log = CaptureLog::listing(iterations.start, iterations.len() * columns.len());
         for k in 0..iterations.len() {
             for &entry in columns.iter().filter_map(|entries| entries.get(k)) {
@@ -313,6 +307,16 @@ impl Rule<'_> {
             log.end_iteration();
         }
         log
+    }
+
+    /// The accesses of these iterations, source by source: each is a pass over the elements without a look at what the source is.
+    pub(crate) fn columns(&self, iterations: &Range<usize>) -> Vec<Vec<u32>> {
+        let column = |(source, write): &(Source<'_>, bool)| {
+            let mut entries = Vec::with_capacity(iterations.len());
+            source.each(iterations.clone(), |index| entries.push(entry(index, *write)));
+            entries
+        };
+        self.sources.iter().map(column).collect()
     }
 
     /// Whether all its indices in these iterations are below `len`.

@@ -1,6 +1,7 @@
 //! Grouping iterations by the set of parts that they touch.
 
 pub(crate) mod dense;
+mod tuples;
 
 use std::collections::BTreeMap;
 
@@ -143,20 +144,24 @@ struct SliceGroups {
 }
 
 impl SliceGroups {
-    /// Counts an iteration with this key and these accesses. False if there are too many groups.
-    fn push(&mut self, key: &[u32], accesses: u64) -> bool {
+    /// The group with this key. None if there are too many.
+    fn id(&mut self, key: &[u32]) -> Option<u16> {
         let (id, new) = self.keys.number(key);
         if new {
             if id >= MAX_GROUPS {
-                return false;
+                return None;
             }
             self.iterations.push(0);
             self.cost.push(0);
         }
-        self.iterations[id] += 1;
-        self.cost[id] += accesses;
-        self.of.push(id as u16);
-        true
+        Some(id as u16)
+    }
+
+    /// Counts an iteration of a group with these accesses.
+    fn count(&mut self, id: u16, accesses: u64) {
+        self.iterations[id as usize] += 1;
+        self.cost[id as usize] += accesses;
+        self.of.push(id);
     }
 }
 
@@ -165,10 +170,12 @@ pub(crate) fn group(recording: &Recording<'_>, parts: &Parts, pool: &dyn Threads
     match dense::digits_and_tables(recording, parts) {
         Some((digits, tables)) => Some(dense::group(recording, parts, &tables, &digits, pool)),
         None => {
+            if let Some(groups) = tuples::group(recording, parts, pool) {
+                return groups;
+            }
             let tables: Vec<Vec<u16>> = parts.cuts.iter().map(Cut::table).collect();
-            let sliced =
-                grouped_slices(recording.slice_count(), pool, |s| group_by_hash(recording, s, parts, &tables))?;
-            unite(&sliced, pool)
+            let of_slice = |s| group_by_hash(recording, s, parts, &tables);
+            unite(&grouped_slices(recording.slice_count(), pool, of_slice)?, pool)
         }
     }
 }
@@ -233,9 +240,8 @@ fn group_by_hash(recording: &Recording<'_>, s: usize, parts: &Parts, tables: &[V
                 }
             }
         }
-        if !groups.push(&key, accesses) {
-            return None;
-        }
+        let id = groups.id(&key)?;
+        groups.count(id, accesses);
     }
     Some(groups)
 }
@@ -330,7 +336,8 @@ mod tests {
     fn slice(keys: &[Vec<u32>]) -> SliceGroups {
         let mut groups = SliceGroups::default();
         for key in keys {
-            assert!(groups.push(key, 1 + key.len() as u64));
+            let id = groups.id(key).unwrap();
+            groups.count(id, 1 + key.len() as u64);
         }
         groups
     }

@@ -456,7 +456,8 @@ impl<'r> Planner<'r> {
             |planner: &Self, groups: &Groups, renumbered: Option<&[u16]>, (place, starts): (&[u32], &[usize])| {
                 let mut offsets = sort::sort_by_block(groups, renumbered, place, planner.pool);
                 let may_interleave = planner.may_interleave();
-                if may_interleave && sort::neighbours_collide(planner.recording, &planner.shared, &offsets, starts) {
+                let (recording, shared) = (planner.recording, &planner.shared);
+                if may_interleave && sort::neighbours_collide(recording, shared, (&offsets, starts), planner.pool) {
                     sort::interleave(&mut offsets, starts, planner.pool);
                 }
                 Some(offsets.into())

@@ -66,13 +66,13 @@ pub(crate) fn sort_by_block(
 pub(crate) fn neighbours_collide(
     recording: &Recording<'_>,
     captures: &[usize],
-    offsets: &[u32],
-    starts: &[usize],
+    (offsets, starts): (&[u32], &[usize]),
+    pool: &dyn Threads,
 ) -> bool {
-    let (mut pairs, mut collisions) = (0usize, 0usize);
-    let (mut one, mut other) = (Vec::new(), Vec::new());
-    for ends in starts.windows(2) {
-        let block = &offsets[ends[0]..ends[1]];
+    let counted = pool.map(starts.len() - 1, |b| {
+        let (mut pairs, mut collisions) = (0usize, 0usize);
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        let block = &offsets[starts[b]..starts[b + 1]];
         for pair in block.windows(2).take(LOOK).chain(block[block.len() / 2..].windows(2).take(LOOK)) {
             pairs += 1;
             let hit = captures.iter().any(|&c| {
@@ -84,7 +84,9 @@ pub(crate) fn neighbours_collide(
             });
             collisions += usize::from(hit);
         }
-    }
+        (pairs, collisions)
+    });
+    let (pairs, collisions) = counted.into_iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     collisions * 20 > pairs
 }
 
