@@ -174,23 +174,6 @@ impl<P: Ports> Blocks<P> {
         if state.in_use[k] == 0 { Room::InPlace } else { Room::Aside }
     }
 
-    /// Whether arrival `k`, which this worker fetches itself, is still awaited. If so it is on its way from now on, to a place that
-    /// nobody has used in this run.
-    pub(crate) fn fetches(&self, k: usize) -> bool {
-        let mut state = self.lock();
-        let awaited = !state.over && state.arriving[k] == Arriving::Awaited;
-        if awaited {
-            state.arriving[k] = Arriving::OnItsWay;
-        }
-        awaited
-    }
-
-    /// What was fetched can't be put in place: the run ends.
-    pub(crate) fn give_up(&self) {
-        self.lock().broken = true;
-        self.stop();
-    }
-
     /// Arrival `k` is in its place.
     pub(crate) fn arrived(&self, k: usize) {
         let mut state = self.lock();
@@ -218,6 +201,23 @@ impl<P: Ports> Blocks<P> {
         if state.arriving[k] == Arriving::OnItsWay {
             state.arriving[k] = Arriving::Awaited;
         }
+    }
+
+    /// Whether arrival `k`, which this worker fetches itself, is still awaited. If so it is on its way from now on, to a place that
+    /// nobody has used in this run.
+    pub(crate) fn fetches(&self, k: usize) -> bool {
+        let mut state = self.lock();
+        let awaited = !state.over && state.arriving[k] == Arriving::Awaited;
+        if awaited {
+            state.arriving[k] = Arriving::OnItsWay;
+        }
+        awaited
+    }
+
+    /// What was fetched can't be put in place: the run ends.
+    pub(crate) fn give_up(&self) {
+        self.lock().broken = true;
+        self.stop();
     }
 
     fn move_in(&self, state: &mut State, k: usize) {

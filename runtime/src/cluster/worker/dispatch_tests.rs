@@ -127,53 +127,58 @@ fn fetched(
     (arrivals, fetches)
 }
 
-/// Runs a plan on this many workers of two threads each; the block `failing` fails. `away`: no worker has anything of what is written
-/// when it begins.
+/// A worker's blocks, their numbers in the plan, the transfers that arrive, and what is fetched.
+type Member = (Blocks<Post>, Vec<u32>, (Vec<u32>, Vec<(usize, u32)>));
+
+/// One of the workers. `away`: none of them has anything of what is written when the plan begins to run.
+fn member(plan: &Plan, made: &Layout, worker: u32, away: bool, others: &[Sender<Letter>]) -> Member {
+    let first = First::of(plan, made);
+    let unsent: Vec<u32> = first.transfers.values().flatten().copied().filter(|_| away).collect();
+    let mut share = plan.share(made, worker, &[]);
+    let transfers: Vec<u32> = share.arrivals.iter().map(|arrival| arrival.transfer).collect();
+    let (global, own) = (share.global.clone(), share.take_plan());
+    let (arrivals, fetches) = match away {
+        true => fetched(plan, (made, &first), worker, (&share, &own)),
+        false => (share.arrivals.clone(), Vec::new()),
+    };
+    let start = |holder: Option<u32>| match holder {
+        Some(holder) if holder != worker || away => u64::MAX,
+        _ => 0,
+    };
+    let post = Post {
+        memory: made.holders.iter().map(|&holder| AtomicU64::new(start(holder))).collect(),
+        users: made.holders.iter().map(|_| AtomicU32::new(0)).collect(),
+        out: share.sends.iter().map(|send| (send.transfer, send.to as usize, send.resource)).collect(),
+        places: arrivals.iter().map(|arrival| arrival.resource).collect(),
+        others: others.to_vec(),
+    };
+    let blocks = Blocks::new(&arrivals, &share.sends, &own.graph, post);
+    (blocks.without_first(|k| unsent.contains(&share.sends[k].transfer)), global, (transfers, fetches))
+}
+
+/// Fetches what comes from no worker: each part as it is before any block.
+fn fetch(blocks: &Blocks<Post>, fetches: &[(usize, u32)]) {
+    for &(k, part) in fetches.iter().filter(|(k, _)| blocks.fetches(*k)) {
+        let post = blocks.ports();
+        assert_eq!(post.users[part as usize].load(SeqCst), 0, "a part is fetched while it is used");
+        post.memory[part as usize].store(0, SeqCst);
+        blocks.arrived(k);
+    }
+}
+
+/// Runs a plan on this many workers of two threads each; the block `failing` fails. `away` is as for `member`.
 fn check(plan: &Plan, workers: usize, failing: Option<usize>, (seed, away): (u64, bool)) {
     let made = layout(plan, workers, &|_| 64);
-    let first = First::of(plan, &made);
-    let unsent: Vec<u32> = first.transfers.values().flatten().copied().filter(|_| away).collect();
-    let resources = plan.parts.as_ref().unwrap().resources();
     let (outboxes, inboxes): (Vec<Sender<Letter>>, Vec<Receiver<Letter>>) = (0..workers).map(|_| channel()).unzip();
     let seen = versions(plan);
-    let mut all = Vec::new();
-    for w in 0..workers as u32 {
-        let mut share = plan.share(&made, w, &[]);
-        let transfers: Vec<u32> = share.arrivals.iter().map(|arrival| arrival.transfer).collect();
-        let (global, own) = (share.global.clone(), share.take_plan());
-        let (arrivals, fetches) = match away {
-            true => fetched(plan, (&made, &first), w, (&share, &own)),
-            false => (share.arrivals.clone(), Vec::new()),
-        };
-        let start = |resource: usize| match made.holders[resource] {
-            Some(holder) if holder != w || away => u64::MAX,
-            _ => 0,
-        };
-        let post = Post {
-            memory: (0..resources).map(|resource| AtomicU64::new(start(resource))).collect(),
-            users: (0..resources).map(|_| AtomicU32::new(0)).collect(),
-            out: share.sends.iter().map(|send| (send.transfer, send.to as usize, send.resource)).collect(),
-            places: arrivals.iter().map(|arrival| arrival.resource).collect(),
-            others: outboxes.clone(),
-        };
-        let blocks = Blocks::new(&arrivals, &share.sends, &own.graph, post);
-        let blocks = blocks.without_first(|k| unsent.contains(&share.sends[k].transfer));
-        all.push((blocks, global, (transfers, fetches)));
-    }
+    let all: Vec<Member> = (0..workers as u32).map(|w| member(plan, &made, w, away, &outboxes)).collect();
     let all = &all;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for ((blocks, global, (transfers, fetches)), inbox) in all.iter().zip(inboxes) {
             let chance = Chance(seed ^ transfers.len() as u64);
             scope.spawn(move || deliver(blocks, transfers, &inbox, chance));
-            scope.spawn(move || {
-                for &(k, part) in fetches.iter().filter(|(k, _)| blocks.fetches(*k)) {
-                    let post = blocks.ports();
-                    assert_eq!(post.users[part as usize].load(SeqCst), 0, "a part is fetched while it is used");
-                    post.memory[part as usize].store(0, SeqCst);
-                    blocks.arrived(k);
-                }
-            });
+            scope.spawn(move || fetch(blocks, fetches));
             blocks.begin();
             for _ in 0..2 {
                 let seen = &seen;
