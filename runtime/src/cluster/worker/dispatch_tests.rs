@@ -166,6 +166,17 @@ fn fetch(blocks: &Blocks<Post>, fetches: &[(usize, u32)]) {
     }
 }
 
+/// Ends all runs if a thread panics: the others would wait for its block.
+struct OrEnd<'a>(&'a [Member]);
+
+impl Drop for OrEnd<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.iter().for_each(|(blocks, ..)| blocks.stop());
+        }
+    }
+}
+
 /// Runs a plan on this many workers of two threads each; the block `failing` fails. `away` is as for `member`.
 fn check(plan: &Plan, workers: usize, failing: Option<usize>, (seed, away): (u64, bool)) {
     let made = layout(plan, workers, &|_| 64);
@@ -183,6 +194,7 @@ fn check(plan: &Plan, workers: usize, failing: Option<usize>, (seed, away): (u64
             for _ in 0..2 {
                 let seen = &seen;
                 threads.push(scope.spawn(move || {
+                    let _or_end = OrEnd(all);
                     while let Some(local) = blocks.next(&|_| false) {
                         let b = global[local] as usize;
                         run_block(plan, blocks.ports(), b, &seen[b]);
@@ -199,8 +211,9 @@ fn check(plan: &Plan, workers: usize, failing: Option<usize>, (seed, away): (u64
                 }));
             }
         }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         outboxes.iter().for_each(|outbox| outbox.send(None).unwrap());
+        ended.into_iter().for_each(Result::unwrap);
     });
     for (blocks, global, _) in all {
         let started = blocks.started();
