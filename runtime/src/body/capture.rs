@@ -221,6 +221,18 @@ pub trait Capture {
     #[doc(hidden)]
     #[inline(always)]
     fn turn_to<const C: usize>(_view: &mut Self::View<'_, C>, _place: usize, _i: usize) {}
+    /// Whether nothing of the view changes from one iteration to the next but which element is the iteration's own.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_fixed<const C: usize>(_view: &Self::View<'_, C>) -> bool {
+        true
+    }
+    /// `turn_to`, where the view is fixed.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn turn_own<const C: usize>(view: &mut Self::View<'_, C>, place: usize, i: usize) {
+        Self::turn_to::<C>(view, place, i);
+    }
     /// Whether all iterations that are next are among those.
     #[doc(hidden)]
     #[inline(always)]
@@ -279,6 +291,16 @@ pub trait Handles {
     fn enter(views: &mut Self::Views<'_>, place: usize, first: usize, n: usize) -> Range<usize>;
     #[doc(hidden)]
     fn turn_to(views: &mut Self::Views<'_>, place: usize, i: usize);
+    #[doc(hidden)]
+    #[inline(always)]
+    fn are_fixed(_views: &Self::Views<'_>) -> bool {
+        false
+    }
+    #[doc(hidden)]
+    #[inline(always)]
+    fn turn_own(views: &mut Self::Views<'_>, place: usize, i: usize) {
+        Self::turn_to(views, place, i);
+    }
     #[doc(hidden)]
     fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
@@ -351,6 +373,18 @@ macro_rules! handles {
             #[allow(unused_variables)]
             fn turn_to(views: &mut Self::Views<'_>, place: usize, i: usize) {
                 $($name::turn_to::<$n>(&mut views.$n, place, i);)*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn are_fixed(views: &Self::Views<'_>) -> bool {
+                true $(&& $name::is_fixed::<$n>(&views.$n))*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn turn_own(views: &mut Self::Views<'_>, place: usize, i: usize) {
+                $($name::turn_own::<$n>(&mut views.$n, place, i);)*
             }
 
             #[inline(always)]

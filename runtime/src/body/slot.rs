@@ -211,6 +211,11 @@ impl<'t> Ahead<'t> {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.iterations == 0
+    }
+
     /// Calls `f` with the indices that stand ahead of the block's `j`-th iteration. Mostly that is one: a loop over all of them would take
     /// as long as what it is for.
     #[inline(always)]

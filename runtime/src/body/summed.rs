@@ -129,6 +129,16 @@ impl<H: Capture> Capture for Summed<H> {
     }
 
     #[inline(always)]
+    fn is_fixed<const C: usize>(view: &H::View<'_, C>) -> bool {
+        H::is_fixed::<C>(view)
+    }
+
+    #[inline(always)]
+    fn turn_own<const C: usize>(view: &mut H::View<'_, C>, place: usize, i: usize) {
+        H::turn_own::<C>(view, place, i);
+    }
+
+    #[inline(always)]
     fn set_near<const C: usize>(view: &mut H::View<'_, C>, near: bool) {
         H::set_near::<C>(view, near);
     }

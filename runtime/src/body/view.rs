@@ -117,10 +117,22 @@ macro_rules! common_to_views {
                     (self.len, self.wlen) = (n, if self.written { n } else { 0 });
                     self.ptr = self.behind(self.base, self.lo);
                 }
+                self.turn_own(place, first);
+            }
+
+            /// The same for a run of one iteration, where nothing else changes from one to the next.
+            #[inline(always)]
+            pub(crate) fn turn_own(&mut self, place: usize, first: usize) {
                 if Self::NEAR > 0 {
                     let own = if self.packed { place } else { first };
                     self.here = self.behind(self.base, own.wrapping_sub(first));
                 }
+            }
+
+            /// Whether the view's range is the same for all of the block's iterations.
+            #[inline(always)]
+            pub(crate) fn is_fixed(&self) -> bool {
+                !self.in_step
             }
 
             /// The iterations that own all elements less than `W` from their own number, where a range is owned, and perhaps
@@ -456,6 +468,12 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     #[inline(always)]
     pub(crate) fn near(&self) -> Range<usize> {
         self.surrounded(self.lo..self.lo + self.wlen)
+    }
+
+    /// Whether nothing is fetched ahead.
+    #[inline(always)]
+    pub(crate) fn looks_nowhere(&self) -> bool {
+        self.ahead.is_nothing()
     }
 
     /// Fetches the elements of an iteration to come, where their indices are known.

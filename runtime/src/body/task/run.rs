@@ -237,15 +237,35 @@ where
         let mut views = unsafe { H::views(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
+        // Two loops: light bodies take a quarter less time where no view is asked what changes with the iteration.
+        let error = if H::are_fixed(&views) {
+            self.run_each(values, &mut views, &mut scratch, (place, first, offsets), H::turn_own)
+        } else {
+            self.run_each(values, &mut views, &mut scratch, (place, first, offsets), H::turn_to)
+        };
+        if error.is_none() {
+            H::finish(&views, &context.slots);
+        }
+        error
+    }
+
+    #[inline(always)]
+    fn run_each<'v>(
+        &self,
+        values: V::Refs<'v>,
+        views: &mut H::Views<'v>,
+        scratch: &mut S,
+        (place, first, offsets): (usize, usize, &[u32]),
+        turn_to: impl Fn(&mut H::Views<'v>, usize, usize),
+    ) -> Option<(usize, BodyError)> {
         for (j, &offset) in offsets.iter().enumerate() {
             let i = first + offset as usize;
-            H::turn_to(&mut views, place + j, i);
-            H::step(&mut views, i);
-            if let Some(error) = (self.body)(values, &mut views, &mut scratch, X::index(self.rule, i)).into_error() {
+            turn_to(views, place + j, i);
+            H::step(views, i);
+            if let Some(error) = (self.body)(values, views, scratch, X::index(self.rule, i)).into_error() {
                 return Some((i, error));
             }
         }
-        H::finish(&views, &context.slots);
         None
     }
 

@@ -68,6 +68,16 @@ macro_rules! captured_by_index {
             }
 
             #[inline(always)]
+            fn is_fixed<const C: usize>(view: &ReadView<'_, $element, C, W>) -> bool {
+                view.is_fixed()
+            }
+
+            #[inline(always)]
+            fn turn_own<const C: usize>(view: &mut ReadView<'_, $element, C, W>, place: usize, i: usize) {
+                view.turn_own(place, i);
+            }
+
+            #[inline(always)]
             fn set_near<const C: usize>(view: &mut ReadView<'_, $element, C, W>, near: bool) {
                 view.set_near(near);
             }
@@ -109,6 +119,16 @@ macro_rules! captured_by_index {
             fn turn_to<const C: usize>(view: &mut WriteView<'_, $element, C, W>, place: usize, i: usize) {
                 view.turn_to(place, i);
                 view.look_ahead(place);
+            }
+
+            #[inline(always)]
+            fn is_fixed<const C: usize>(view: &WriteView<'_, $element, C, W>) -> bool {
+                view.is_fixed() && view.looks_nowhere()
+            }
+
+            #[inline(always)]
+            fn turn_own<const C: usize>(view: &mut WriteView<'_, $element, C, W>, place: usize, i: usize) {
+                view.turn_own(place, i);
             }
 
             #[inline(always)]
