@@ -18,7 +18,7 @@ use crate::planner::recording::Usage;
 use crate::planner::share::Arrival;
 use crate::session::timeline::{Category, task_span};
 
-/// So many fetches are under way at once.
+/// How many fetches are under way at once.
 const AT_ONCE: usize = 4;
 
 /// Elements that are fetched together: which arrival they are, and where they go.
