@@ -23,13 +23,10 @@ use crate::body::astray::Before;
 use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::new_entries::NewEntries;
-use crate::body::slow_path::{Doing, SlowPath, ViewRange};
+use crate::body::slow_path::{Doing, MORE, SlowPath, ViewRange};
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::pages::Tally;
-
-/// How many ranges a view looks at besides its first: an iteration's elements are often in three parts.
-pub(crate) const MORE: usize = 2;
 
 /// From what a view is made.
 #[doc(hidden)]
@@ -37,8 +34,6 @@ pub struct Slot<'t> {
     /// The range that is reached with one comparison, and where its first element lies.
     ptr: *mut u8,
     range: ViewRange,
-    /// Others that are looked at before the slow path is taken.
-    more: [ViewRange; MORE],
     here: OwnElement,
     /// What `here` counts from; for listed accesses the first element.
     base: *mut u8,
@@ -303,7 +298,6 @@ impl<'t> Slot<'t> {
         Slot {
             ptr: null_mut(),
             range: ViewRange::EMPTY,
-            more: [ViewRange::EMPTY; MORE],
             here: OwnElement::default(),
             base: null_mut(),
             width: 1,
@@ -386,9 +380,9 @@ impl<'t> Slot<'t> {
             Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
             None => lent.base(),
         };
-        let slow_path = SlowPath::new(capture, lent, doing, before, state);
+        let slow_path = SlowPath::new((capture, lent), doing, more, before, state);
         let (ptr, width) = (lent.at(range.lo), lent.ops().width());
-        Slot { ptr, range, more, here, base, width, in_step, tracked, ahead, ..Slot::new(slow_path) }
+        Slot { ptr, range, here, base, width, in_step, tracked, ahead, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -410,11 +404,6 @@ impl<'t> Slot<'t> {
     #[inline(always)]
     pub(crate) fn range(&self) -> ViewRange {
         self.range
-    }
-
-    #[inline(always)]
-    pub(crate) fn more(&self) -> &[ViewRange; MORE] {
-        &self.more
     }
 
     #[inline(always)]

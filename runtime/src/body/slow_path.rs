@@ -17,6 +17,7 @@
 //!    number `nth`, which needs the view alone.
 #![allow(unsafe_code)]
 
+mod listed;
 mod pager;
 mod ranges;
 
@@ -25,6 +26,7 @@ use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
+pub(crate) use self::listed::{Listed, Listing, MORE, More};
 pub(crate) use self::pager::Pager;
 use crate::body::astray::{Astray, Before};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
@@ -49,7 +51,7 @@ pub(crate) enum Access {
 }
 
 /// A range of elements that a block owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ViewRange {
     pub(crate) lo: usize,
     pub(crate) len: usize,
@@ -60,54 +62,6 @@ pub(crate) struct ViewRange {
 impl ViewRange {
     pub(crate) const EMPTY: ViewRange = ViewRange { lo: 0, len: 0, wlen: 0 };
 }
-
-/// The elements of every iteration of a block: index and write bit in one number, delimited by `ends`.
-#[derive(Clone, Copy)]
-pub(crate) struct Listing<'t> {
-    pub(crate) entries: &'t [u32],
-    /// One for each iteration.
-    pub(crate) ends: &'t [u32],
-    /// Where the block's first iteration begins.
-    pub(crate) start: u32,
-}
-
-/// Where the running iteration's entries are, in a listing.
-#[derive(Default)]
-pub(crate) struct Listed {
-    /// From where to where, once one runs,
-    now: Cell<Option<(usize, usize)>>,
-    /// and the entry behind the one that was looked up last: bodies mostly go through their elements in ascending order.
-    next: Cell<usize>,
-    /// The entries of the view's own range, of which nobody asks here.
-    window: Cell<(usize, usize)>,
-}
-
-/// At most this many elements are made the view's own range.
-const WINDOW: usize = 8;
-
-impl Listed {
-    /// The elements of an iteration that its view reaches without asking: one that is written, which is touched most often, and what
-    /// follows it.
-    fn choose(&self, entries: &[u32]) -> ViewRange {
-        let is_written = |entry: &u32| entry & 1 == 1;
-        // In many loops it stands at the same place in each iteration.
-        let last = self.window.get().0;
-        let at = match entries.get(last) {
-            Some(entry) if is_written(entry) => last,
-            _ => entries.iter().position(is_written).unwrap_or(0),
-        };
-        let Some(&entry) = entries.get(at) else { return ViewRange::EMPTY };
-        let lo = (entry >> 1) as usize;
-        let follows = |&(k, entry): &(usize, &u32)| (*entry >> 1) as usize == lo + k;
-        let len = entries[at..].iter().take(WINDOW).enumerate().take_while(follows).count();
-        let wlen = entries[at..at + len].iter().take_while(|entry| is_written(entry)).count();
-        self.window.set((at, at + len));
-        ViewRange { lo, len, wlen }
-    }
-}
-
-/// So few entries are compared one by one, which takes less time than to jump between them.
-const FEW_ENTRIES: usize = 32;
 
 /// What the thread is doing with this capture. What depends on the running iterations is `None` until the first begins: what
 /// sets up a block's scratch runs before.
@@ -178,6 +132,7 @@ pub(crate) struct SlowPath<'t> {
     size: usize,
     len: usize,
     doing: Doing<'t>,
+    more: More,
     astray: Astray<'t>,
     state: Rc<BlockState>,
 }
@@ -210,21 +165,31 @@ impl<'t> Doing<'t> {
 
 impl<'t> SlowPath<'t> {
     pub(super) fn new(
-        capture: usize,
-        lent: &'t Lent,
+        (capture, lent): (usize, &'t Lent),
         doing: Doing<'t>,
+        more: [ViewRange; MORE],
         before: Option<&'t dyn Before>,
         state: &Rc<BlockState>,
     ) -> Self {
         let astray = Astray::new(before);
         let (base, size, len) = (lent.base(), lent.ops().size, lent.len());
-        SlowPath { capture, lent: Some(lent), base, size, len, doing, astray, state: Rc::clone(state) }
+        SlowPath {
+            capture,
+            lent: Some(lent),
+            base,
+            size,
+            len,
+            doing,
+            more: More::new(more),
+            astray,
+            state: Rc::clone(state),
+        }
     }
 
     /// Of what is reached by other means: every access through here ends the iteration.
     pub(super) fn without_elements(capture: usize, len: usize, state: &Rc<BlockState>) -> Self {
-        let (doing, astray) = (Doing::Reduction, Astray::default());
-        SlowPath { capture, lent: None, base: null_mut(), size: 0, len, doing, astray, state: Rc::clone(state) }
+        let (doing, more, astray) = (Doing::Reduction, More::default(), Astray::default());
+        SlowPath { capture, lent: None, base: null_mut(), size: 0, len, doing, more, astray, state: Rc::clone(state) }
     }
 
     /// Of a tally by pages.
@@ -242,6 +207,11 @@ impl<'t> SlowPath<'t> {
                 None
             }
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn more(&self) -> &More {
+        &self.more
     }
 
     pub(crate) fn dds_len(&self) -> usize {
@@ -299,7 +269,7 @@ impl<'t> SlowPath<'t> {
     fn soon(&self, i: usize, access: Access) -> Option<*mut u8> {
         match &self.doing {
             Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
-            Doing::Listed(listing, listed) if i < self.len => self.in_listing(listing, listed, i, access),
+            Doing::Listed(listing, listed) if i < self.len => listed.owns(listing, i, access).then(|| self.address(i)),
             Doing::Fetched(_, last) if i < self.len => self.in_spans(&[last.get()], i, access),
             _ => None,
         }
@@ -331,9 +301,7 @@ impl<'t> SlowPath<'t> {
                 }
                 _ => self.stray(i),
             },
-            Doing::Listed(listing, listed) => {
-                self.in_listing(listing, listed, i, access).unwrap_or_else(|| self.stray(i))
-            }
+            Doing::Listed(listing, listed) if listed.owns(listing, i, access) => self.address(i),
             Doing::Tiled(tiling) if tiling.owns(i, access != Access::Read) => self.address(i),
             Doing::Logged { spans, saved } => {
                 let Some(address) = self.in_spans(spans, i, access) else { return self.stray(i) };
@@ -346,6 +314,7 @@ impl<'t> SlowPath<'t> {
             Doing::ReadOnly
             | Doing::Fetched(..)
             | Doing::InStep { .. }
+            | Doing::Listed(..)
             | Doing::Tiled(_)
             | Doing::Tally(_)
             | Doing::Reduction => self.stray(i),
@@ -385,10 +354,7 @@ impl<'t> SlowPath<'t> {
             Doing::Spans(spans) | Doing::Logged { spans, .. } => spans.iter().find(|span| span.len > 0)?.lo,
             Doing::InStep { own } => *own,
             Doing::Tiled(tiling) => tiling.own()?,
-            Doing::Listed(listing, listed) => {
-                let (from, to) = listed.now.get()?;
-                (*listing.entries.get(from..to)?.first()? >> 1) as usize
-            }
+            Doing::Listed(listing, listed) => (*listed.entries(listing)?.first()? >> 1) as usize,
             Doing::ReadOnly
             | Doing::Fetched(..)
             | Doing::Packed { .. }
@@ -410,25 +376,6 @@ impl<'t> SlowPath<'t> {
         rest.iter().any(|span| i.wrapping_sub(span.lo) < owned(span)).then(|| self.address(i))
     }
 
-    #[inline(always)]
-    fn in_listing(&self, listing: &Listing<'_>, listed: &Listed, i: usize, access: Access) -> Option<*mut u8> {
-        let (from, to) = listed.now.get()?;
-        let entries = listing.entries.get(from..to)?;
-        let is = |k: usize| entries.get(k).is_some_and(|entry| (entry >> 1) as usize == i);
-        let (next, window) = (listed.next.get(), listed.window.get());
-        let next = if (window.0..window.1).contains(&next) { window.1 } else { next };
-        // A body often skips one element, which it reached before the others.
-        let k = if is(next) {
-            next
-        } else if is(next + 1) {
-            next + 1
-        } else {
-            place_in(entries, i)?
-        };
-        listed.next.set(k + 1);
-        (access == Access::Read || entries[k] & 1 == 1).then(|| self.address(i))
-    }
-
     /// Turns to a run of iterations: the `n` of the loop from `first` on, from the block's `place`-th on. Gives what they own
     /// beside each other: of listed elements some that follow each other.
     #[inline(never)]
@@ -443,13 +390,10 @@ impl<'t> SlowPath<'t> {
             Doing::Listed(listing, listed) => {
                 // Of several iterations each would own what the others do.
                 assert!(n == 1);
-                let from = if place == 0 { listing.start } else { listing.ends[place - 1] } as usize;
-                let to = listing.ends[place] as usize;
-                listed.now.set(Some((from, to)));
-                listed.next.set(0);
-                let window = listed.choose(&listing.entries[from..to]);
-                assert!(window.lo + window.len <= self.len);
-                window
+                let first = listed.enter(listing, place, &self.more);
+                let is_within = |range: ViewRange| range.lo + range.len <= self.len;
+                assert!(is_within(first) && self.more.iter().all(is_within));
+                first
             }
             Doing::Tiled(tiling) => {
                 tiling.enter(first, n);
@@ -554,38 +498,5 @@ impl Recorder<'_> {
         if self.concrete.get() {
             self.own.borrow_mut().clear();
         }
-    }
-}
-
-/// Where an element's entry is, among those of an iteration.
-#[inline(never)]
-fn place_in(entries: &[u32], i: usize) -> Option<usize> {
-    let of = |entry: &u32| (entry >> 1) as usize;
-    if entries.len() > FEW_ENTRIES {
-        return entries.binary_search_by_key(&i, of).ok();
-    }
-    // Without a jump: they ascend.
-    let place = entries.iter().map(|entry| usize::from(of(entry) < i)).sum();
-    entries.get(place).is_some_and(|entry| of(entry) == i).then_some(place)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_of_listed_elements_is_reached_without_asking() {
-        let listed = Listed::default();
-        let range = |entries: &[u32]| {
-            let ViewRange { lo, len, wlen } = listed.choose(entries);
-            (lo, len, wlen)
-        };
-        let [read, write] = [0, 1].map(|bit| move |i: u32| 2 * i + bit);
-        assert_eq!(range(&[read(2), read(8), write(9), read(10), read(30)]), (9, 2, 1));
-        assert_eq!(range(&[write(3), write(4), read(5), write(6), read(8)]), (3, 4, 2), "written at another place");
-        assert_eq!(range(&[read(4), read(5), read(7)]), (4, 2, 0), "nothing is written");
-        assert_eq!(range(&[]), (0, 0, 0));
-        let many: Vec<u32> = (0..20).map(write).collect();
-        assert_eq!(range(&many), (0, WINDOW, WINDOW));
     }
 }

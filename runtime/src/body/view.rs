@@ -9,7 +9,7 @@
 //!    which one of them writes are ordered, and run one after the other.
 //!    Of a DMatrix an element is a row: it lies `width` numbers behind the one before, and the slot says how wide they are.
 //! 2. One comparison (`index - lo < len`, wrapping) is both the bounds check and this ownership check. The same is
-//!    asked of a few more ranges, whose elements are found from the DDS's first.
+//!    asked of a few more ranges, whose elements are found from the DDS's first. `enter` gets them anew where elements are listed.
 //!    What fails it goes to the view's slow path ([`SlowPath`]), which gives the address of an element that the block owns
 //!    by other means, of a scratch copy (while recording), or unwinds. It lives in the slot, which the view borrows.
 //! 3. Within the block the borrow checker does the rest: a view is neither `Clone` nor `Copy`, reads borrow
@@ -40,8 +40,8 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 
 use crate::body::index::ElementIndex;
-use crate::body::slot::{Ahead, MORE, OwnElement, Slot};
-use crate::body::slow_path::{SlowPath, ViewRange};
+use crate::body::slot::{Ahead, OwnElement, Slot};
+use crate::body::slow_path::{More, SlowPath};
 use crate::body::stored::Stored;
 use crate::body::tiling::{Entry, IN_TILES};
 use crate::kernels::fetch_bytes;
@@ -64,7 +64,7 @@ macro_rules! common_to_views {
                     lo: range.lo,
                     len: range.len,
                     wlen: range.wlen,
-                    more: slot.more(),
+                    more: slot.slow_path().more(),
                     slow_path: slot.slow_path(),
                     base: slot.base().cast(),
                     packed: slot.here().is_packed(),
@@ -126,6 +126,20 @@ macro_rules! common_to_views {
                 if Self::NEAR > 0 {
                     let own = if self.packed { place } else { first };
                     self.here = self.behind(self.base, own.wrapping_sub(first));
+                }
+            }
+
+            /// Whether bodies index their own element, which doesn't lie in the order of execution.
+            #[inline(always)]
+            pub(crate) fn is_scattered(&self) -> bool {
+                Self::NEAR > 0 && !self.packed
+            }
+
+            /// Fetches such an element.
+            #[inline(always)]
+            pub(crate) fn fetch_own(&self, i: usize) {
+                if self.is_scattered() {
+                    fetch_bytes(self.behind(self.base, i), T::bytes(self.width));
                 }
             }
 
@@ -312,7 +326,7 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     len: usize,
     wlen: usize,
     /// Ranges of the same kind that are looked at next. (By reference: they are seldom needed, and registers are few.)
-    more: &'v [ViewRange; MORE],
+    more: &'v More,
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,
@@ -391,7 +405,7 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     len: usize,
     wlen: usize,
     /// Ranges of the same kind that are looked at next. (By reference: they are seldom needed, and registers are few.)
-    more: &'v [ViewRange; MORE],
+    more: &'v More,
     slow_path: &'v SlowPath<'v>,
     base: *mut T::Number,
     packed: bool,

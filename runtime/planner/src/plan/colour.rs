@@ -20,13 +20,16 @@ const WAVEFRONT_SIZE: usize = 4;
 /// The accesses of a block's iterations, in the order of execution.
 #[derive(Debug, Default, Clone)]
 pub struct Listed {
-    /// `index << 1 | written`, iteration by iteration.
+    /// `index << 1 | written`, iteration by iteration. An iteration's ascend; few of them go round, from the first that is written.
     pub entries: Vec<u32>,
     /// Where each iteration's entries end.
     pub ends: Vec<u32>,
 }
 
 impl Listed {
+    /// An iteration with no more entries than this has few.
+    pub const FEW: usize = 32;
+
     /// Where the entries of the iteration at a place begin.
     pub(crate) fn start(&self, place: usize) -> usize {
         place.checked_sub(1).map_or(0, |last| self.ends[last] as usize)
@@ -310,16 +313,7 @@ pub(crate) fn colour(
     }
     let touched: Vec<Touched> =
         captures.iter().zip(lens).map(|(&capture, &len)| Touched::new(recording, capture, len)).collect();
-    let mut t = std::time::Instant::now();
-    let mut tick = |label: &str| {
-        let now = std::time::Instant::now();
-        if std::env::var_os("TICK").is_some() {
-            eprintln!("    {label}: {:.1} ms", (now - t).as_secs_f64() * 1e3);
-        }
-        t = now;
-    };
     let (colour, cost) = colours(recording, captures, &touched, order)?;
-    tick("colours");
     let (n, colours) = (colour.len(), cost.len());
     let mut begins = vec![0u32; colours + 1];
     for &c in &colour {
@@ -345,11 +339,8 @@ pub(crate) fn colour(
         starts.extend((0..blocks).map(|b| from + (to - from) * b / blocks));
     }
     starts.push(n);
-    tick("sort");
     let listed: Vec<Listed> = captures.iter().map(|&c| list(recording, c, &offsets)).collect();
-    tick("list");
     let graph = depend::depend(&starts, &listed, lens, pool);
-    tick("depend");
     Some(Coloured { colours, offsets, starts, graph, listed })
 }
 
@@ -357,7 +348,12 @@ fn list(recording: &Recording<'_>, capture: usize, offsets: &[u32]) -> Listed {
     let mut listed =
         Listed { entries: Vec::with_capacity(recording.listed(capture)), ends: Vec::with_capacity(offsets.len()) };
     for &offset in offsets {
+        let start = listed.entries.len();
         recording.entries_of(offset as usize, capture, &mut listed.entries);
+        let own = &mut listed.entries[start..];
+        if own.len() <= Listed::FEW {
+            own.rotate_left(own.iter().position(|entry| entry & 1 == 1).unwrap_or(0));
+        }
         listed.ends.push(listed.entries.len() as u32);
     }
     listed

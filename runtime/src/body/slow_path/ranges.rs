@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{Access, Doing, Listing, Pager, RUNAWAY_SYMBOLIC, Recorder, SlowPath, ViewRange, is_cheap};
+use super::{Access, Doing, Pager, RUNAWAY_SYMBOLIC, Recorder, SlowPath, ViewRange, is_cheap};
 use crate::body::context::AccessTrouble;
 use crate::body::panics;
 use crate::memory::buffer::RawBuf;
@@ -42,11 +42,7 @@ impl SlowPath<'_> {
                 }
                 self.address(start)
             }
-            Doing::Listed(listing, listed)
-                if listed.now.get().is_some_and(|now| lists(listing, now, &range, write)) =>
-            {
-                self.address(start)
-            }
+            Doing::Listed(listing, listed) if listed.owns_all(listing, &range, write) => self.address(start),
             Doing::Tiled(tiling) if tiling.owns_all(range.clone(), write) => self.address(start),
             Doing::Record(recorder) => self.record_range(recorder, range, write),
             Doing::Tally(pages) if write => {
@@ -135,12 +131,4 @@ fn owns(spans: &[ViewRange], own: ViewRange, range: &Range<usize>, write: bool) 
         }
     }
     true
-}
-
-/// Whether a plan lists each element of a range for the running iteration.
-fn lists(listing: &Listing<'_>, (from, to): (usize, usize), range: &Range<usize>, write: bool) -> bool {
-    let entries = listing.entries.get(from..to).unwrap_or_default();
-    let first = entries.partition_point(|entry| ((entry >> 1) as usize) < range.start);
-    let Some(listed) = entries.get(first..first + range.len()) else { return false };
-    listed.iter().zip(range.clone()).all(|(entry, i)| (entry >> 1) as usize == i && (!write || entry & 1 == 1))
 }

@@ -78,6 +78,16 @@ macro_rules! captured_by_index {
             }
 
             #[inline(always)]
+            fn is_scattered<const C: usize>(view: &ReadView<'_, $element, C, W>) -> bool {
+                view.is_scattered()
+            }
+
+            #[inline(always)]
+            fn fetch_own<const C: usize>(view: &ReadView<'_, $element, C, W>, i: usize) {
+                view.fetch_own(i);
+            }
+
+            #[inline(always)]
             fn set_near<const C: usize>(view: &mut ReadView<'_, $element, C, W>, near: bool) {
                 view.set_near(near);
             }
@@ -129,6 +139,16 @@ macro_rules! captured_by_index {
             #[inline(always)]
             fn turn_own<const C: usize>(view: &mut WriteView<'_, $element, C, W>, place: usize, i: usize) {
                 view.turn_own(place, i);
+            }
+
+            #[inline(always)]
+            fn is_scattered<const C: usize>(view: &WriteView<'_, $element, C, W>) -> bool {
+                view.is_scattered()
+            }
+
+            #[inline(always)]
+            fn fetch_own<const C: usize>(view: &WriteView<'_, $element, C, W>, i: usize) {
+                view.fetch_own(i);
             }
 
             #[inline(always)]
