@@ -39,7 +39,7 @@ pub(crate) struct Listing<'t> {
 pub(crate) struct Listed {
     /// From where to where, once one runs,
     now: Cell<Option<(usize, usize)>>,
-    /// and the entry that was looked up last: bodies mostly go through their elements in ascending order.
+    /// and the entry that was looked up last: bodies mostly go through their elements in the order of the list.
     next: Cell<usize>,
 }
 
