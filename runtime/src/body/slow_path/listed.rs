@@ -140,7 +140,7 @@ mod tests {
         let [read, write] = [0, 1].map(|bit| move |i: u32| 2 * i + bit);
         let others = [(30, 1, 0), (2, 1, 0)];
         assert_eq!(ranges(&[write(9), read(10), read(30), read(2), read(8)]), ((9, 2, 1), others));
-        assert_eq!(ranges(&[write(3), write(4), read(5), write(6)]), ((3, 3, 2), [(6, 1, 1); 2]), "the last one twice");
+        assert_eq!(ranges(&[write(3), write(4), read(5), write(8)]), ((3, 3, 2), [(8, 1, 1); 2]), "the last one twice");
         assert_eq!(ranges(&[read(4), read(5)]), ((4, 2, 0), [(5, 1, 0); 2]), "nothing is written");
         assert_eq!(ranges(&[]), ((0, 0, 0), [(0, 0, 0); 2]));
         let many: Vec<u32> = (0..40).map(|i| if i < 20 { read(i) } else { write(i) }).collect();
