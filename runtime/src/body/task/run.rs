@@ -237,7 +237,8 @@ where
         let mut views = unsafe { H::views(&context.slots) };
         let mut scratch = (self.scratch)(values, &mut views);
         H::begin(&mut views, &context.slots);
-        // Two loops: light bodies take a quarter less time where no view is asked what changes with the iteration.
+        // Two loops: light bodies take a quarter to a half less time where no view is asked what changes with the iteration, and the
+        // compiler knows that the iteration's own elements are packed.
         let error = if H::are_fixed(&views) && !H::are_scattered(&views) {
             self.run_each(values, &mut views, &mut scratch, (place, first, offsets), H::turn_own)
         } else {
