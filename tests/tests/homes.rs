@@ -2,7 +2,7 @@
 
 use stradsap::prelude::*;
 
-use crate::jobs::processes::{children_as, memory, memory_of_files};
+use crate::jobs::processes::{children_as, memory, memory_of_files, signal_to};
 use crate::seen::Alone;
 
 pub(crate) const ALONE: &[Alone] = &[
@@ -10,6 +10,9 @@ pub(crate) const ALONE: &[Alone] = &[
     ("workers have no texts between calls", no_texts_between_calls),
     ("texts that the driver has made are with the servers", texts_are_given_up),
     ("what is only read stays with workers", what_is_read_stays),
+    ("workers have few elements in a call", few_elements_in_a_call),
+    ("rows that pass through workers are freed", rows_pass_through),
+    ("a call that fails late leaves what it had stored", fails_late),
     ("without servers it is refused", refused_without_servers),
 ];
 
@@ -27,6 +30,17 @@ fn memory_of_workers() -> u64 {
     let workers = children_as(std::process::id(), "worker");
     assert_eq!(workers.len(), 2);
     workers.into_iter().map(|pid| memory(pid).unwrap().1 - memory_of_files(pid).unwrap()).sum()
+}
+
+/// KiB of the peak of one of two workers' memory while something is done, without their program's own pages.
+fn peak_of_workers(something: impl FnOnce()) -> u64 {
+    let workers = children_as(std::process::id(), "worker");
+    assert_eq!(workers.len(), 2);
+    // Their peaks are those from now on.
+    workers.iter().for_each(|pid| std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap());
+    something();
+    let peak = |pid: u32| memory(pid).unwrap().0.saturating_sub(memory_of_files(pid).unwrap());
+    workers.into_iter().map(peak).max().unwrap()
 }
 
 fn no_elements_between_calls() {
@@ -103,6 +117,94 @@ fn what_is_read_stays() {
     // Of the sums each worker gets its own, and nothing of the table. It asks for them while the loop runs: the questions count.
     let sent = [call(), call()];
     assert!(sent[0] == sent[1] && (8001..9000).contains(&sent[0]), "{sent:?}");
+}
+
+/// In a call workers have what their blocks need soon, and what isn't stored yet.
+fn few_elements_in_a_call() {
+    let run = |homes| {
+        let session = session(homes);
+        let mut x = session.range(2 * LEN).map(|i| *i as f64).collect().unwrap();
+        let mut call = || {
+            async_parallel_for!(0..x.len(), [&mut x], |i| {
+                x[i] = 0.5 * x[i] + 1.0;
+            })
+            .unwrap();
+        };
+        call();
+        let peak = peak_of_workers(&mut call) >> 10;
+        (peak, x.digest().unwrap())
+    };
+    let (here, digest) = run(Homes::Workers);
+    let (away, same) = run(Homes::Servers);
+    assert_eq!(same, digest);
+    // Each worker runs 64 MiB. Where they stay they are saved as they were, too.
+    assert!(here >= away + 64 && away <= 64, "{here} MiB with elements at workers, {away} with elements at servers");
+}
+
+const ROWS: usize = 1 << 17;
+const WIDTH: usize = 64;
+
+/// Rows of two matrices of 32 MiB: those of one stay with a worker for the call, those of the other pass through.
+fn rows_pass_through() {
+    let run = |homes| {
+        let session = session(homes);
+        let pairs = session.range(4 * ROWS).map(|i| (i * 31 % ROWS, (i * 17 + i / 5) % ROWS));
+        let pairs = pairs.collect().unwrap();
+        let start = || session.range(ROWS).map(|i| [(*i % 10) as f32 * 0.1; WIDTH]).collect_rows(WIDTH).unwrap();
+        let (mut p, mut q): (DMatrix<f32>, DMatrix<f32>) = (start(), start());
+        let mut call = || {
+            let loops = async_parallel_for!(0..pairs.len(), [&pairs, &mut p, &mut q], |n| {
+                let (i, j) = pairs[n];
+                let (u, v) = (&mut p[i], &mut q[j]);
+                for k in 0..WIDTH {
+                    (u[k], v[k]) = (0.75 * u[k] + 0.25 * v[k], 0.5 * (u[k] + v[k]));
+                }
+            });
+            loops.unwrap()
+        };
+        let planned = call();
+        let peak = peak_of_workers(|| drop(call())) >> 10;
+        (planned.strategy(), peak, p.digest().unwrap(), q.digest().unwrap())
+    };
+    let (strategy, here, p, q) = run(Homes::Workers);
+    let (_, away, same_p, same_q) = run(Homes::Servers);
+    assert_eq!((same_p, same_q), (p, q));
+    assert_eq!(strategy, Strategy::Grid);
+    // A worker has half of one matrix for the whole call, and half of the other after the other. Where they stay it has all of that one,
+    // and what it was the first to write as it was before.
+    assert!(here >= away + 24, "{here} MiB with elements at workers, {away} with elements at servers");
+}
+
+/// Calls fail when most of what they write is stored and freed; what follows goes on from what was there before.
+fn fails_late() {
+    const LEN: usize = 1 << 20;
+    let session = session(Homes::Servers);
+    let mut x = session.range(LEN).map(|i| *i as f64).collect().unwrap();
+    let mut sums = session.range(1000).map(|_| 0.0).collect().unwrap();
+    let mut expected: Vec<f64> = (0..LEN).map(|i| i as f64).collect();
+    for round in 0..4 {
+        for fails_at in [LEN - 1, LEN / 2 + 1] {
+            let failed = async_parallel_for!(0..x.len(), [fails_at, &mut x], |i| {
+                x[i] += 1.0;
+                if i == fails_at {
+                    return Err(format!("iteration {i} fails"));
+                }
+                Ok(())
+            });
+            let failed = failed.unwrap_err().to_string();
+            assert!(failed.contains(&format!("iteration {fails_at} fails")), "{failed}");
+        }
+        if round == 2 {
+            let lost = children_as(std::process::id(), "worker")[0];
+            signal_to(lost, "KILL");
+        }
+        async_parallel_for!(0..x.len(), [&mut x], |i| x[i] *= 1.5).unwrap();
+        expected.iter_mut().for_each(|x| *x *= 1.5);
+        async_parallel_for!(0..sums.len(), [&x, &mut sums], |i| sums[i] += x[i * 1000]).unwrap();
+        assert!(x.to_vec().unwrap() == expected, "round {round}");
+    }
+    let first: f64 = sums.get(999).unwrap();
+    assert_eq!(first, (1..=4).map(|k| 999_000.0 * 1.5f64.powi(k)).sum::<f64>());
 }
 
 fn refused_without_servers() {

@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::body::capture::{Captured, Kind};
@@ -78,6 +79,8 @@ pub(crate) struct Undo {
     upfront: Vec<u32>,
     /// For each capture, which other one holds its elements as they were before the loop: nothing else of it is saved.
     copies: Vec<Option<usize>>,
+    /// For each capture, whether others have its elements as they were before the loop: none of it is saved.
+    elsewhere: Vec<AtomicBool>,
     /// Whether nothing is saved at all.
     unsaved: bool,
 }
@@ -142,13 +145,22 @@ impl Undo {
             }
             starts.push(by_block.len() as u32);
         }
-        Undo { saved, starts, by_block, upfront, copies, unsaved: false }
+        let elsewhere = captured.iter().map(|_| AtomicBool::new(false)).collect();
+        Undo { saved, starts, by_block, upfront, copies, elsewhere, unsaved: false }
     }
 
     /// Of a loop that leaves what it wrote when it fails.
     pub(crate) fn nothing(plan: &Plan) -> Undo {
         let starts = vec![0; plan.blocks.len() + 1];
-        Undo { saved: Vec::new(), starts, by_block: Vec::new(), upfront: Vec::new(), copies: Vec::new(), unsaved: true }
+        let (saved, by_block, upfront, copies, elsewhere) = Default::default();
+        Undo { saved, starts, by_block, upfront, copies, elsewhere, unsaved: true }
+    }
+
+    /// Lets the next run save nothing of these captures.
+    pub(crate) fn leave_out(&self, captures: &[usize]) {
+        for (c, elsewhere) in self.elsewhere.iter().enumerate() {
+            elsewhere.store(captures.contains(&c), Relaxed);
+        }
     }
 
     /// Saves what every block may change.
@@ -164,7 +176,8 @@ impl Undo {
 
     fn fill(&self, k: u32, plan: &Plan, lease: &Lease<'_>) {
         let saved = &self.saved[k as usize];
-        let Some(lent) = lease.vector(saved.capture) else { return };
+        let is_elsewhere = self.elsewhere.get(saved.capture).is_some_and(|elsewhere| elsewhere.load(Relaxed));
+        let Some(lent) = lease.vector(saved.capture).filter(|_| !is_elsewhere) else { return };
         let mut held = locked(&saved.held);
         let copy = held.copy_of(lent, saved.extent.len());
         // Of the call before.

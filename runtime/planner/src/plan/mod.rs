@@ -157,6 +157,14 @@ impl Plan {
         }
     }
 
+    /// The capture of which a resource is a part, and its elements.
+    pub fn part(&self, resource: u32) -> Option<(usize, Range<usize>)> {
+        let parts = self.parts.as_ref()?;
+        let (slot, part) = parts.part_of(resource);
+        let bounds = &parts.cuts[slot].bounds;
+        Some((parts.captures[slot], bounds[part]..bounds[part + 1]))
+    }
+
     /// The bytes of the plan's lists, which grow with the loop.
     pub fn bytes(&self) -> usize {
         let listed = self.listed.iter().map(|listed| listed.entries.len() + listed.ends.len()).sum::<usize>();

@@ -29,20 +29,20 @@ pub(crate) struct First {
 }
 
 /// Nobody changes what they hold while a loop runs.
-fn stays(holder: &Holder) -> bool {
+pub(crate) fn stays(holder: &Holder) -> bool {
     holder.snapshot > 0 || holder.node == DRIVER
 }
 
 /// Whether a worker's blocks can tell which elements of a capture they wait for.
-fn has_places(plan: &RemotePlan, layout: &Layout, vector: &Vector, needed: &Needed) -> bool {
+pub(crate) fn has_places(plan: &RemotePlan, layout: &Layout, vector: &Vector, capture: usize, in_parts: bool) -> bool {
     let whole = &plan.plan;
     let once = plan.ddss().filter(|&id| id == vector.id).count() == 1;
-    let in_order = matches!(whole.usage[needed.capture], Usage::InStep { .. }) && whole.offsets.is_empty();
+    let in_order = matches!(whole.usage[capture], Usage::InStep { .. }) && whole.offsets.is_empty();
     matches!(whole.strategy, Strategy::Grid | Strategy::Aligned)
         && !whole.has_alone()
         && layout.spread.is_none()
         && once
-        && (needed.part.is_some() || in_order)
+        && (in_parts || in_order)
 }
 
 impl Ahead {
@@ -59,7 +59,7 @@ impl Ahead {
         vector: &Vector,
         (placement, workers): (&Placement, &[Node]),
     ) -> bool {
-        if !has_places(plan, layout, vector, needed) {
+        if !has_places(plan, layout, vector, needed.capture, needed.part.is_some()) {
             return false;
         }
         let lacks = |worker: u32| {

@@ -17,6 +17,7 @@ use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
+use crate::cluster::driver::returning::Meanwhile;
 use crate::cluster::driver::{Cluster, Fault, Scattered, State, join_all};
 use crate::cluster::wire::protocol::{
     Before, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
@@ -99,8 +100,9 @@ pub(crate) struct LoopDeal {
     sent_before: u64,
     /// How many bytes others send for what workers lack.
     moved: u64,
-    /// What workers fetch while it runs.
+    /// What workers fetch while it runs, and what they store.
     ahead: Ahead,
+    meanwhile: Option<Meanwhile>,
 }
 
 /// A block failed on a worker: the block, and the iteration if it is known.
@@ -131,7 +133,10 @@ impl RemoteCall for LoopCall {
     }
 
     async fn deal(&mut self, cluster: &Cluster, state: &mut State) -> Dealing<LoopDeal> {
-        let how = cluster.deal_loop(state, &self.logged.plan).await?;
+        let mut how = cluster.deal_loop(state, &self.logged.plan).await?;
+        if cluster.options.homes_on_servers() {
+            how.meanwhile = Meanwhile::new(state, &self.logged.plan, &how.layout);
+        }
         let nodes = how.active.iter().map(|&w| state.workers[w]).collect();
         // What they lack they have fetched already, or ask for as they run.
         Ok(Dealt { call: Cluster::next_call(state), nodes, pulls: Vec::new(), blobs: Vec::new(), how })
@@ -163,6 +168,7 @@ impl RemoteCall for LoopCall {
                 place(&mut entry.placement, &range, node, true);
             }
         });
+        dealt.how.meanwhile.iter().for_each(|meanwhile| meanwhile.undone(state, plan, &dealt.how.layout));
     }
 
     fn undoing_panicked(&self, failed: &mut NotRun, note: CaughtPanic, worker: String) {
@@ -186,6 +192,7 @@ impl RemoteCall for LoopCall {
         let finished = cluster.finished(state, plan, &deal.layout, answers, bytes_sent).await?;
         deal.ahead.pulls().for_each(|(w, pulls)| Cluster::note_pulled(state, state.workers[w], pulls));
         cluster.record_written(state, plan, &deal.layout);
+        deal.meanwhile.iter().for_each(|meanwhile| meanwhile.done(state, plan, &deal.layout));
         // A loop that only reads leaves nothing to be done again.
         let writes = plan.vectors.iter().flatten().any(|vector| vector.writable);
         let noted = writes.then(|| Noted { logged: Arc::clone(&self.logged) as _, same_again: true });
@@ -222,6 +229,7 @@ impl LoopCall {
                 trace: *trace,
                 fetches: dealt.how.ahead.fetches[w].clone(),
                 unsent: dealt.how.ahead.unsent[w].clone(),
+                returned: dealt.how.meanwhile.as_ref().map(|meanwhile| meanwhile.of(state, &dealt.how.layout, w)),
             };
             let end = cluster.ask(state.workers[w], move |client, context| async move {
                 client.run(context, generation, run).await
@@ -275,7 +283,7 @@ impl Cluster {
         let sent_before = self.hub.links.sent();
         let (moved, ahead) = self.prepare(state, plan, &layout).await?;
         let active = (0..state.workers.len()).filter(|&w| layout.worker_of.contains(&(w as u32))).collect();
-        Ok(LoopDeal { layout, active, sent_before, moved, ahead })
+        Ok(LoopDeal { layout, active, sent_before, moved, ahead, meanwhile: None })
     }
 
     /// What the workers' answers come to.

@@ -114,15 +114,8 @@ impl RemotePlan {
     }
 
     fn part_bytes(&self, resource: u32) -> u64 {
-        let Some((capture, range)) = self.part(resource) else { return 0 };
+        let Some((capture, range)) = self.plan.part(resource) else { return 0 };
         range.len() as u64 * self.element(capture)
-    }
-
-    fn part(&self, resource: u32) -> Option<(usize, Range<usize>)> {
-        let parts = self.plan.parts.as_ref()?;
-        let (slot, part) = parts.part_of(resource);
-        let bounds = &parts.cuts[slot].bounds;
-        Some((parts.captures[slot], bounds[part]..bounds[part + 1]))
     }
 
     /// Whether workers get a capture's elements in the order in which they run their blocks.
@@ -197,7 +190,7 @@ impl RemotePlan {
             }
         }
         for resource in 0..layout.holders.len() as u32 {
-            let Some((capture, range)) = self.part(resource).filter(|_| !self.plan.has_alone()) else { continue };
+            let Some((capture, range)) = self.plan.part(resource).filter(|_| !self.plan.has_alone()) else { continue };
             let mut needs = |worker: u32, written: bool| {
                 each(Needed { worker, capture, range: range.clone(), written, part: Some(resource) });
             };
@@ -218,7 +211,7 @@ impl RemotePlan {
         }
         for (resource, first) in layout.first_writer.iter().enumerate() {
             let Some(first) = first.filter(|&first| begun[first as usize]) else { continue };
-            if let Some((capture, range)) = self.part(resource as u32) {
+            if let Some((capture, range)) = self.plan.part(resource as u32) {
                 f(layout.worker_of[first as usize], capture, range);
             }
         }

@@ -128,8 +128,12 @@ pub(crate) struct Outgoing {
 
 pub(crate) enum Payload {
     Bytes(Vec<u8>),
-    /// Plain elements that nobody writes until they have arrived.
-    Memory(Arc<Reservation>, Range<usize>),
+    /// Plain elements that nobody writes until they have arrived, and what is dropped when they are sent.
+    Memory(
+        Arc<Reservation>,
+        Range<usize>,
+        #[expect(dead_code, reason = "it is there to be dropped")] Option<Box<dyn Send + Sync>>,
+    ),
 }
 
 #[derive(Default)]
@@ -323,7 +327,7 @@ impl Links {
             Payload::Bytes(bytes) => bytes.as_slice(),
             // SAFETY: the plan lets nobody write these elements before the receiver has had them.
             #[allow(unsafe_code)]
-            Payload::Memory(reservation, range) => unsafe { reservation.bytes(range.clone()) },
+            Payload::Memory(reservation, range, _) => unsafe { reservation.bytes(range.clone()) },
         };
         span.set(bytes.len() as u64);
         self.write(stream, header, bytes).await

@@ -162,6 +162,22 @@ pub(crate) struct RunJob {
     pub(crate) fetches: Vec<Fetch>,
     /// Transfers of what isn't here when the loop begins: who awaits them fetches it.
     pub(crate) unsent: Vec<u32>,
+    /// What doesn't stay here.
+    pub(crate) returned: Option<Returned>,
+}
+
+/// What a worker stores in a snapshot as soon as a loop's blocks have done with it, and doesn't keep. It is nowhere else but where
+/// nobody changes it when the loop begins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Returned {
+    pub(crate) snapshot: u64,
+    pub(crate) to: [Node; 2],
+    /// The captures whose elements are.
+    pub(crate) captures: Vec<usize>,
+    /// Their parts that the loop writes,
+    pub(crate) written: Vec<u32>,
+    /// and those that this worker has in the end; both in ascending order.
+    pub(crate) own: Vec<u32>,
 }
 
 /// Elements that nobody changes where they are while a loop runs, and that a worker fetches meanwhile.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use crate::body::capture::{Adding, Captured, Kind, Memory};
 use crate::body::lease::Lease;
@@ -28,6 +28,7 @@ use crate::cluster::worker::dispatch::Blocks;
 use crate::cluster::worker::fetching::{self, Coming};
 use crate::cluster::worker::minibatch::SyncBench;
 use crate::cluster::worker::operate::OperateBench;
+use crate::cluster::worker::returning::Returning;
 use crate::cluster::worker::running::{Ending, Message, Out, Parcel, Running, Timed, WorkerPorts};
 use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
@@ -83,6 +84,8 @@ pub(crate) struct InstalledShare {
     undo: Undo,
     packed: Vec<Option<Packed>>,
     tallies: Tallies,
+    /// What doesn't stay here of the run that was last.
+    returning: Option<Arc<Returning>>,
     /// What the blocks of the last run left, until it is certain that the loop ended well.
     results: Vec<BlockResult>,
     started: Vec<u32>,
@@ -221,6 +224,7 @@ impl Workbench {
             undo,
             packed,
             tallies,
+            returning: None,
             results: Vec::new(),
             started: Vec::new(),
         };
@@ -260,6 +264,10 @@ impl Workbench {
         let installed = &mut *installed;
         let lease = Lease::of(&installed.captured);
         let restored = restore(&installed.plan, &lease, std::mem::take(&mut installed.results), &installed.undo);
+        if let Some(returning) = installed.returning.take() {
+            // SAFETY: the loop has ended, and what was read of it is sent.
+            unsafe { returning.forget_all() };
+        }
         (std::mem::take(&mut installed.started), restored.err())
     }
 
@@ -358,6 +366,9 @@ impl Layingout {
     }
 }
 
+/// A loop that is about to run, what is fetched for it, and what is to be stored as it runs.
+type Started = (Arc<Running>, Vec<Coming>, Option<mpsc::UnboundedReceiver<usize>>);
+
 /// What runs of the worker's blocks, if that is not all, the task, and threads.
 type Prepared = (Option<Plan>, Box<dyn Task>, Arc<Pool>);
 
@@ -369,7 +380,7 @@ impl InstalledShare {
         job: &RunJob,
         links: &Arc<Links>,
         bench: &Workbench,
-    ) -> Result<(Arc<Running>, Vec<Coming>), Problem> {
+    ) -> Result<Started, Problem> {
         let workers = locked(&bench.workers).clone();
         let relaxed = board::of_bytes(&self.captured, &job.before.relaxed)
             .ok_or_else(|| broken("relaxed state of another length"))?;
@@ -383,6 +394,17 @@ impl InstalledShare {
         }
         let place = |arrival: &Arrival| self.parcel(arrival.resource, &board, None);
         let places = self.share.arrivals.iter().map(place).collect::<Result<_, _>>()?;
+        let unsent: BTreeSet<u32> = job.unsent.iter().copied().collect();
+        let (returning, stores) = match &job.returned {
+            Some(returned) => {
+                let loops = (&self.share, &self.plan, &unsent);
+                let (returning, stores) = Returning::new(returned, loops, |capture| self.memory_of(capture))?;
+                (Some(returning), Some(stores))
+            }
+            None => (None, None),
+        };
+        self.undo.leave_out(job.returned.as_ref().map_or(&[], |returned| &returned.captures));
+        self.returning.clone_from(&returning);
         let ports = WorkerPorts {
             links: Arc::clone(links),
             generation,
@@ -390,6 +412,7 @@ impl InstalledShare {
             out,
             places,
             board: Arc::clone(&board),
+            returning,
             first_failed: AtomicU32::new(u32::MAX),
             news: Notify::new(),
         };
@@ -403,9 +426,8 @@ impl InstalledShare {
                 fetching::coming(fetches, (arrivals.to_mut(), &by_transfer), plan, bench)?
             }
         };
-        let left_out: BTreeSet<u32> = job.unsent.iter().copied().collect();
-        let unsent = |k: usize| left_out.contains(&self.share.sends[k].transfer);
-        let blocks = Blocks::new(&arrivals, &self.share.sends, &self.plan.graph, ports).without_first(unsent);
+        let left_out = |k: usize| unsent.contains(&self.share.sends[k].transfer);
+        let blocks = Blocks::new(&arrivals, &self.share.sends, &self.plan.graph, ports).without_first(left_out);
         let running = Running {
             call: job.call,
             blocks,
@@ -416,7 +438,7 @@ impl InstalledShare {
             ended: Mutex::default(),
             end: Notify::new(),
         };
-        Ok((Arc::new(running), coming))
+        Ok((Arc::new(running), coming, stores))
     }
 
     /// What blocks of a spread plan send together, by the numbers of the transfers.
@@ -431,6 +453,14 @@ impl InstalledShare {
         sizes.into_iter().map(|(transfer, (elements, pieces))| (transfer, Message::new(elements, pieces))).collect()
     }
 
+    /// A capture's DDS, and its memory here.
+    fn memory_of(&self, capture: usize) -> Result<(u64, Arc<Reservation>), Problem> {
+        match self.reservations.get(capture) {
+            Some(Some(reservation)) => Ok((self.captured[capture].id, Arc::clone(reservation))),
+            _ => Err(broken("a part of a reduction")),
+        }
+    }
+
     /// What a resource is, and where it lies. `message`: of which elements are a piece; they are one by themselves where there is none.
     fn parcel(&self, resource: u32, board: &Arc<Board>, message: Option<&Arc<Message>>) -> Result<Parcel, Problem> {
         if let Some(block) = resource.checked_sub(ADDED) {
@@ -439,20 +469,14 @@ impl InstalledShare {
                 .then(|| Parcel::Added { board: Arc::clone(board), block })
                 .ok_or_else(|| broken("additions of a block that isn't there"));
         }
-        let reservation = |capture: usize| match self.reservations.get(capture) {
-            Some(Some(reservation)) => Ok((self.captured[capture].id, Arc::clone(reservation))),
-            _ => Err(broken("a part of a reduction")),
-        };
         if let Some((capture, Bulk(elements))) = self.share.cargo.get(resource as usize) {
-            let (dds, reservation) = reservation(*capture)?;
+            let (dds, reservation) = self.memory_of(*capture)?;
             let message = message.cloned().unwrap_or_else(|| Message::new(elements.len(), 1));
             return Ok(Parcel::Listed { dds, reservation, elements: elements.as_slice().into(), message });
         }
-        let parts = self.plan.parts.as_ref().ok_or_else(|| broken("a part of a plan without parts"))?;
-        let (slot, part) = parts.part_of(resource);
-        let bounds = &parts.cuts[slot].bounds;
-        let (dds, reservation) = reservation(parts.captures[slot])?;
-        Ok(Parcel::Part { dds, reservation, range: bounds[part]..bounds[part + 1] })
+        let (capture, range) = self.plan.part(resource).ok_or_else(|| broken("a part of a plan without parts"))?;
+        let (dds, reservation) = self.memory_of(capture)?;
+        Ok(Parcel::Part { dds, reservation, range })
     }
 
     /// What a run needs.

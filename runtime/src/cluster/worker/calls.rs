@@ -178,7 +178,7 @@ impl Worker {
         self.bench.commit();
         let installed = self.bench.installed(job.plan)?;
         let sent_before = self.links.sent();
-        let (running, coming) = locked(&installed).start(generation, &job, &self.links, &self.bench)?;
+        let (running, coming, stores) = locked(&installed).start(generation, &job, &self.links, &self.bench)?;
         if locked(&self.stopped).load(Relaxed) {
             running.blocks.stop();
         }
@@ -189,15 +189,26 @@ impl Worker {
             // It may have to go on when this question is answered, since a block has failed.
             tasks::spawn(Arc::clone(self).fetch_ahead(Arc::clone(&running), coming));
         }
-        let work = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench));
-        let trouble = self.trouble.wait();
         let ports = running.blocks.ports();
-        tokio::select! {
+        let returning = ports.returning.as_ref();
+        if let (Some(returning), Some(stores)) = (returning, stores) {
+            tasks::spawn(Arc::clone(self).store_returned(Arc::clone(returning), stores));
+        }
+        let work = async {
+            let end = self.apart(move |worker| locked(&at_work).run(&its, &job, &worker.bench)).await;
+            match returning {
+                Some(returning) if matches!(end, Ok(Ok(Some(_)))) => returning.all_gone().await.and(end),
+                _ => end,
+            }
+        };
+        let trouble = self.trouble.wait();
+        let ended = tokio::select! {
             biased;
             end = work => match end?? {
                 Some((mut ran, tallied)) => {
                     ran.tallies = tallied.map(|tallied| self.blobs.offer(tallied));
-                    ran.bytes_sent = self.links.sent() - sent_before;
+                    let stored = returning.map_or(0, |returning| returning.bytes_stored());
+                    ran.bytes_sent = (self.links.sent() - sent_before).saturating_sub(stored);
                     ran.relaxed = running.added().map(|added| self.blobs.offer(added));
                     Ok(RunEnd::Done(ran))
                 }
@@ -216,7 +227,9 @@ impl Worker {
                 running.blocks.stop();
                 Err(Problem::Peer { node, why })
             }
-        }
+        };
+        returning.into_iter().for_each(|returning| returning.close());
+        ended
     }
 
     pub(super) async fn settle(
@@ -257,13 +270,14 @@ impl Worker {
     }
 
     /// Ends what arrives for a run that is to be undone: what blocks elsewhere sent before they heard of the failure would
-    /// overwrite what is put back.
+    /// overwrite what is put back. Waits for what is being sent of what is to be freed.
     pub(super) async fn end_arrivals(&self, call: u64) -> std::result::Result<(), Problem> {
         let running = self.running.get().filter(|running| running.call == call);
         let Some(running) = running else { return Ok(()) };
         running.blocks.stop();
         let since = Instant::now();
-        while running.blocks.is_receiving() {
+        let is_read = || running.blocks.ports().returning.as_ref().is_some_and(|returning| returning.is_read());
+        while running.blocks.is_receiving() || is_read() {
             if since.elapsed() > BEGINNING {
                 return Err(Problem::Broken("a part that was sent for a loop that failed never came".into()));
             }
@@ -393,7 +407,7 @@ impl Worker {
     }
 
     /// Stores a part of a snapshot, here or with another process.
-    async fn store(
+    pub(super) async fn store(
         &self,
         at: Holder,
         dds: u64,

@@ -25,6 +25,10 @@ pub(crate) trait Ports: Sync {
     /// Puts the bytes of arrival `k` in their place, where nothing runs that uses it. False: they can't be what they
     /// claim to be.
     fn place(&self, k: usize, bytes: &[u8]) -> bool;
+    /// The bytes of arrival `k` are about to be put in their place.
+    fn arrives(&self, _k: usize) {}
+    /// A block has ended, and what it sends is on its way.
+    fn ended(&self, _block: usize) {}
     /// The first block of this worker has failed.
     fn failed(&self, block: usize);
 }
@@ -171,7 +175,11 @@ impl<P: Ports> Blocks<P> {
             return Room::Nowhere;
         }
         state.arriving[k] = Arriving::OnItsWay;
-        if state.in_use[k] == 0 { Room::InPlace } else { Room::Aside }
+        if state.in_use[k] > 0 {
+            return Room::Aside;
+        }
+        self.ports.arrives(k);
+        Room::InPlace
     }
 
     /// Arrival `k` is in its place.
@@ -210,6 +218,7 @@ impl<P: Ports> Blocks<P> {
         let awaited = !state.over && state.arriving[k] == Arriving::Awaited;
         if awaited {
             state.arriving[k] = Arriving::OnItsWay;
+            self.ports.arrives(k);
         }
         awaited
     }
@@ -222,6 +231,7 @@ impl<P: Ports> Blocks<P> {
 
     fn move_in(&self, state: &mut State, k: usize) {
         if let Some(bytes) = state.aside[k].take() {
+            self.ports.arrives(k);
             if self.ports.place(k, &bytes) {
                 self.record_arrived(state, k);
             } else {
@@ -252,6 +262,17 @@ impl<P: Ports> Blocks<P> {
         let mut state = self.lock();
         state.over = true;
         self.wake_all(&state);
+    }
+
+    /// The first block that has not ended.
+    pub(crate) fn first_left(&self) -> usize {
+        let state = self.lock();
+        state.ended.iter().position(|&ended| !ended).unwrap_or(state.ended.len())
+    }
+
+    /// Whether nothing more is started.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().over
     }
 
     /// What becomes true when the run is ended.
@@ -355,6 +376,7 @@ impl<P: Ports> Dispatch for Blocks<P> {
         };
         if !over {
             self.sends[block].iter().for_each(|&k| self.ports.send(k as usize));
+            self.ports.ended(block);
         }
         let mut state = self.lock();
         for &follower in &self.graph.of[block] {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 
@@ -21,10 +21,20 @@ use crate::session::timeline::{Category, task_span};
 /// How many fetches are under way at once.
 const AT_ONCE: usize = 4;
 
+/// How many bytes may be here before the blocks that need them are next, where elements don't stay.
+const AHEAD: usize = 16 << 20;
+/// How many bytes may wait there to be stored before more are fetched.
+const BEHIND: usize = 16 << 20;
+/// How often it is asked meanwhile whether the loop is over.
+const ASKING: Duration = Duration::from_millis(100);
+
 /// Elements that are fetched together: which arrival they are, and where they go.
 pub(crate) struct Coming {
     arrival: usize,
     pieces: Vec<(Arc<Reservation>, Pull)>,
+    /// The first block that needs them, and how many bytes come for it and those before it.
+    first: usize,
+    bytes: usize,
 }
 
 /// Elements of one DDS, and the worker's blocks that need them before any worker has changed them.
@@ -51,19 +61,28 @@ pub(crate) fn coming(
         if let Some(transfer) = fetch.transfer {
             let arrival = by_transfer.get(&transfer).copied();
             let arrival = arrival.ok_or_else(|| Problem::Broken("a transfer that doesn't come here".to_string()))?;
-            all.push(Coming { arrival, pieces: pieces(&fetch.pulls)? });
+            all.push(Coming { arrival, pieces: pieces(&fetch.pulls)?, first: 0, bytes: 0 });
             continue;
         }
         for pull in &fetch.pulls {
             let size = bench.known(pull.dds)?.ops().size;
             let last = global.partition_point(|&block| block <= fetch.until) as u32;
             for (before, pulls) in of_blocks(pull, &needs, last, size) {
-                all.push(Coming { arrival: arrivals.len(), pieces: pieces(&pulls)? });
+                all.push(Coming { arrival: arrivals.len(), pieces: pieces(&pulls)?, first: 0, bytes: 0 });
                 arrivals.push(Arrival { transfer: u32::MAX, resource: u32::MAX, before, behind: Vec::new() });
             }
         }
     }
-    all.sort_by_key(|coming| arrivals[coming.arrival].before.first().copied());
+    for coming in &mut all {
+        coming.first = arrivals[coming.arrival].before.first().map_or(0, |&first| first as usize);
+    }
+    all.sort_by_key(|coming| coming.first);
+    let mut bytes = 0;
+    for coming in &mut all {
+        let size = |(reservation, pull): &(Arc<Reservation>, Pull)| pull.range.len() * reservation.ops().size;
+        bytes += coming.pieces.iter().map(size).sum::<usize>();
+        coming.bytes = bytes;
+    }
     Ok(all)
 }
 
@@ -141,9 +160,20 @@ impl Worker {
 
     /// Fetches what a running loop's blocks wait for. Ends early with the loop.
     pub(super) async fn fetch_ahead(self: Arc<Self>, running: Arc<Running>, coming: Vec<Coming>) {
-        let (worker, running) = (&self, &running);
+        let bytes: Vec<(usize, usize)> = coming.iter().map(|coming| (coming.first, coming.bytes)).collect();
+        let (worker, running, bytes) = (&self, &running, &bytes);
         stream::iter(coming)
             .for_each_concurrent(AT_ONCE, |coming| async move {
+                if let Some(returning) = &running.blocks.ports().returning {
+                    let is_near = || {
+                        let next = running.blocks.first_left();
+                        let come = bytes.partition_point(|&(first, _)| first <= next);
+                        let here = come.checked_sub(1).map_or(0, |last| bytes[last].1);
+                        let is_next = coming.bytes <= here + AHEAD || coming.first <= next;
+                        (is_next && returning.bytes_in_line() <= BEHIND) || running.blocks.is_over()
+                    };
+                    returning.wait_until(ASKING, is_near).await;
+                }
                 if !running.blocks.fetches(coming.arrival) {
                     return;
                 }

@@ -17,6 +17,7 @@ pub(crate) mod minibatch;
 pub(crate) mod operate;
 pub(crate) mod pager;
 mod ranges;
+mod returning;
 pub(crate) mod running;
 pub(crate) mod scheduled;
 mod server;

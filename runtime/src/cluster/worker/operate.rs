@@ -20,7 +20,7 @@ use crate::cluster::wire::protocol::{Node, OperateEnd, OperateJob, Problem, Remo
 use crate::cluster::worker::Worker;
 use crate::cluster::worker::bench::{Workbench, dds_of};
 use crate::cluster::worker::pager::{Elements, LOOKING, Pages, ROOM};
-use crate::memory::buffer::RawBuf;
+use crate::memory::buffer::{RawBuf, give_freed_back};
 use crate::operate::run::{ChunkFailure, Chunks, combine_partitions, made_of_each};
 use crate::operate::stage::{Items, Stage};
 use crate::session::locked;
@@ -61,6 +61,8 @@ unsafe impl Send for Operating {}
 /// The items of which it is found out first how much they look up, and the most of which it is found out at once.
 const FIRST: usize = 64;
 const MOST: usize = 1 << 18;
+/// How many bytes of results are moved before their old places are given back.
+const MOVED: usize = 8 << 20;
 /// Where it takes longer than this to find out what an item looks up, that is fetched when it does: about as much time.
 const DEAR: Duration = Duration::from_micros(50);
 
@@ -250,9 +252,10 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
         }
         _ => operating.results,
     };
-    let mut start = job.start;
+    let (mut start, mut moved) = (job.start, 0);
     for list in lists {
         let buffer: RawBuf = list.into_buffer();
+        moved += buffer.len() * buffer.ops().size;
         let range = start..start + buffer.len();
         if range.end > reservation.len() || !buffer.ops().is(reservation.ops()) {
             return Err(broken("a result of another length"));
@@ -260,6 +263,11 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
         start = range.end;
         // SAFETY: the DVector is new: nobody knows of it yet.
         unsafe { reservation.move_in(range, buffer) };
+        if moved >= MOVED {
+            // The allocator would keep it, and the elements were here twice.
+            give_freed_back();
+            moved = 0;
+        }
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::cluster::wire::links::{EMPTY, Links, Outgoing, Payload};
 use crate::cluster::wire::protocol::{Node, RemoteFailure};
 use crate::cluster::worker::dispatch::{Blocks, Ports};
+use crate::cluster::worker::returning::Returning;
 use crate::dds::relaxed::board::Board;
 use crate::loops::handoff::Dispatch;
 use crate::memory::reservation::Reservation;
@@ -85,6 +86,8 @@ pub(crate) struct WorkerPorts {
     /// In the order of the share's arrivals.
     pub(crate) places: Vec<Parcel>,
     pub(crate) board: Arc<Board>,
+    /// What doesn't stay here.
+    pub(crate) returning: Option<Arc<Returning>>,
     pub(crate) first_failed: AtomicU32,
     pub(crate) news: Notify,
 }
@@ -103,7 +106,11 @@ impl Ports for WorkerPorts {
                 }
                 Payload::Bytes(bytes)
             }
-            Parcel::Part { reservation, range, .. } => Payload::Memory(Arc::clone(reservation), range.clone()),
+            Parcel::Part { reservation, range, .. } => {
+                let reading = self.returning.as_ref().and_then(|returning| returning.reads(k));
+                let sent = reading.map(|reading| Box::new(reading) as _);
+                Payload::Memory(Arc::clone(reservation), range.clone(), sent)
+            }
             Parcel::Listed { reservation, elements, message, .. } => {
                 let mut bytes = Vec::new();
                 // SAFETY: the block that completed the elements has ended, and those that use them next have not begun.
@@ -150,6 +157,14 @@ impl Ports for WorkerPorts {
                 placed.is_ok()
             }
         }
+    }
+
+    fn arrives(&self, k: usize) {
+        self.returning.iter().for_each(|returning| returning.arrives(k));
+    }
+
+    fn ended(&self, block: usize) {
+        self.returning.iter().for_each(|returning| returning.ended(block));
     }
 
     fn failed(&self, block: usize) {
