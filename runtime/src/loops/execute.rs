@@ -262,7 +262,7 @@ impl Run<'_> {
             Kind::Vector { .. } | Kind::Relaxed { .. } => 0,
         };
         let totals: Vec<u64> = self.captured().iter().enumerate().map(total).collect();
-        BlockResult::of_totals(totals)
+        BlockResult::of_totals(totals, Vec::new())
     }
 
     /// Notes what a block that ended well has added to relaxed state.

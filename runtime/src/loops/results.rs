@@ -4,8 +4,6 @@
 //! A loop is undone when all its threads have ended, by its own lease: nobody else uses the elements.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
-
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::Context;
 use crate::body::lease::Lease;
@@ -17,11 +15,15 @@ use crate::planner::plan::Plan;
 use crate::session::logging::warning;
 use crate::session::options::{Order, Strategy};
 
+/// Single additions with their iterations, by capture.
+pub(crate) type Additions = Vec<Vec<(usize, u64)>>;
+
 /// What a block left for the reductions: a total each, and single additions where their order counts.
 #[derive(Default)]
 pub(crate) struct BlockResult {
     pub(crate) totals: Vec<u64>,
-    pub(crate) additions: Vec<Vec<(usize, u64)>>,
+    /// By capture; nothing at all if there are none.
+    pub(crate) additions: Additions,
     /// What single elements held before the block changed them, by capture.
     old: Vec<(usize, Saved)>,
 }
@@ -32,16 +34,19 @@ impl BlockResult {
         self.old.iter().map(|(_, saved)| saved.len()).sum()
     }
 
-    /// Of a block that has no additions of its own.
-    pub(super) fn of_totals(totals: Vec<u64>) -> BlockResult {
-        BlockResult { additions: vec![Vec::new(); totals.len()], totals, old: Vec::new() }
+    /// Of a block that has saved nothing.
+    pub(crate) fn of_totals(totals: Vec<u64>, additions: Additions) -> BlockResult {
+        BlockResult { additions, totals, old: Vec::new() }
     }
 
     pub(super) fn of(context: &Context<'_>) -> BlockResult {
-        let mut result = BlockResult::default();
+        let mut result = BlockResult { totals: Vec::with_capacity(context.slots.len()), ..BlockResult::default() };
         for (c, slot) in context.slots.iter().enumerate() {
             result.totals.push(slot.total().get());
-            result.additions.push(slot.additions().map_or_else(Vec::new, RefCell::take));
+            if let Some(additions) = slot.additions() {
+                result.additions.resize_with(context.slots.len(), Vec::new);
+                result.additions[c] = additions.take();
+            }
             if let Doing::Logged { saved, .. } = slot.slow_path().doing() {
                 result.old.push((c, saved.take()));
             }
@@ -59,7 +64,7 @@ pub(crate) fn unite(
     results: impl Iterator<Item = BlockResult>,
 ) -> Vec<u64> {
     let mut words = before.to_vec();
-    let mut additions: Vec<Vec<(usize, u64)>> = vec![Vec::new(); words.len()];
+    let mut additions: Additions = vec![Vec::new(); words.len()];
     let serial = plan.strategy == Strategy::Serial;
     for result in results {
         for (c, capture) in captured.iter().enumerate() {

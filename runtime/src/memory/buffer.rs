@@ -333,7 +333,7 @@ pub(crate) fn populate(ptr: *mut u8, bytes: usize) {
 /// once one has been freed; in a process whose large blocks come and go, as a driver's do, the gaps between those add up.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 pub(crate) fn free_large_blocks_at_once() {
-    const LARGE: libc::c_int = 1 << 20;
+    const LARGE: libc::c_int = 256 << 10;
     // SAFETY: this changes where blocks are taken from and nothing else; a refusal is harmless.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }

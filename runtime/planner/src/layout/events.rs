@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use self::network::{Job, Network};
-use crate::layout::{Layout, Transfer};
+use crate::layout::{Layout, ShortList, Transfer};
 use crate::plan::Plan;
 
 /// What things take, in a unit of time of its own.
@@ -125,9 +125,9 @@ struct Play<'p> {
     own: Vec<u32>,
     parts: Vec<u32>,
     /// Blocks of the own worker that wait for each.
-    followers: Vec<Vec<u32>>,
+    followers: Vec<ShortList>,
     /// Transfers that each block's end sets off, and the beginning of each worker.
-    sends: Vec<Vec<u32>>,
+    sends: Vec<ShortList>,
     first_sends: Vec<Vec<u32>>,
     /// Of each transfer: how many blocks have to end before it goes.
     incomplete: Vec<u32>,
@@ -196,7 +196,7 @@ impl<'p> Play<'p> {
     ) -> Play<'p> {
         let blocks = layout.worker_of.len();
         let (mut own, mut parts) = (vec![0u32; blocks], vec![0u32; blocks]);
-        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); blocks];
+        let mut followers: Vec<ShortList> = vec![ShortList::default(); blocks];
         let mut workers = vec![Worker::default(); layout.workers];
         for worker in 0..layout.workers as u32 {
             let (mine, graph) = layout.graph_of(plan, worker);
@@ -206,10 +206,10 @@ impl<'p> Play<'p> {
                 followers[b as usize] = graph.followers(k).iter().map(|&f| mine[f as usize]).collect();
             }
         }
-        let mut sends: Vec<Vec<u32>> = vec![Vec::new(); blocks];
+        let mut sends: Vec<ShortList> = vec![ShortList::default(); blocks];
         let mut first_sends: Vec<Vec<u32>> = vec![Vec::new(); layout.workers];
         for (t, transfer) in layout.transfers.iter().enumerate() {
-            match transfer.after.as_slice() {
+            match &*transfer.after {
                 [] => first_sends[transfer.from as usize].push(t as u32),
                 after => after.iter().for_each(|&block| sends[block as usize].push(t as u32)),
             }
@@ -342,13 +342,13 @@ impl<'p> Play<'p> {
         self.workers[worker as usize].running -= 1;
         self.busy[pool] -= 1;
         self.at_work[pool].retain(|&other| other != block);
-        for t in std::mem::take(&mut self.sends[block as usize]) {
+        for &t in &std::mem::take(&mut self.sends[block as usize]) {
             self.incomplete[t as usize] -= 1;
             if self.incomplete[t as usize] == 0 {
                 self.send(now, t, Event::Ended(block));
             }
         }
-        for follower in std::mem::take(&mut self.followers[block as usize]) {
+        for &follower in &std::mem::take(&mut self.followers[block as usize]) {
             self.own[follower as usize] -= 1;
             if self.own[follower as usize] == 0 {
                 let worker = &mut self.workers[worker as usize];

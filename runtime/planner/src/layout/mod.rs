@@ -13,6 +13,7 @@
 mod assign;
 mod estimate;
 pub(crate) mod events;
+mod short_list;
 mod spread;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use crate::options::Strategy;
 use crate::plan::{BlockGraph, Parts, Plan};
 
+pub use short_list::ShortList;
 pub use spread::{Cargo, Spread, spread, spread_over_all};
 
 /// Where the blocks of a plan run, and how its parts travel, for one number of workers.
@@ -55,11 +57,11 @@ pub struct Transfer {
     pub to: u32,
     /// The blocks on `from` that complete this version when they end (a single one if it is a part). Empty for the version from
     /// before the loop.
-    pub after: Vec<u32>,
+    pub after: ShortList,
     /// Blocks on `to` that need it, ascending.
-    pub before: Vec<u32>,
+    pub before: ShortList,
     /// Blocks on `to` that used an older version of the memory and must have ended before it is overwritten.
-    pub behind: Vec<u32>,
+    pub behind: ShortList,
     /// Whether `from` may overwrite its memory while the transfer is under way, by a block of its own or by a newer version. If so,
     /// it must send a copy. The copy is made when each of `after` ends, before any block that waits for that starts.
     pub copy: bool,
@@ -197,7 +199,7 @@ struct Have {
     /// The transfer that brought it.
     brought: Option<usize>,
     /// Blocks that use this memory since it was last overwritten.
-    used: Vec<u32>,
+    used: ShortList,
 }
 
 /// A resource as the serial order passes over it.
@@ -241,7 +243,7 @@ fn transfers(plan: &Plan, worker_of: &[u32], holders: &[Option<u32>]) -> Vec<Tra
                     from: part.owner,
                     to: worker,
                     after: part.last_writer.into_iter().collect(),
-                    before: Vec::new(),
+                    before: ShortList::default(),
                     behind: std::mem::take(&mut have.used),
                     copy: false,
                 });
@@ -256,10 +258,11 @@ fn transfers(plan: &Plan, worker_of: &[u32], holders: &[Option<u32>]) -> Vec<Tra
                 part.owner = worker;
                 part.writers.push(worker);
                 // What the worker itself did before has ended before this block starts.
-                *have = Have { version: part.version, brought: None, used: vec![block] };
+                *have = Have { version: part.version, brought: None, used: ShortList::from_iter([block]) };
             }
         }
     }
+    transfers.shrink_to_fit();
     for (transfer, &version) in transfers.iter_mut().zip(&versions) {
         let Some(part) = &passed[transfer.resource as usize] else { continue };
         transfer.copy = match part.writers.get(version) {

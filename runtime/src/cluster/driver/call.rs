@@ -11,9 +11,10 @@ use crate::body::lease::Lease;
 use crate::body::outcome::Failure;
 use crate::body::sharing::shared_state;
 use crate::cluster::driver::in_parts::Ended;
-use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
+use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged};
 use crate::cluster::driver::remote::remote_task;
 use crate::cluster::driver::remote_plan::{RemotePlan, Spreading, Vector};
+use crate::cluster::driver::results::LoopResult;
 use crate::cluster::driver::{Cluster, Fault, State};
 use crate::cluster::wire::naming;
 use crate::cluster::wire::protocol::{Before, RecordJob, RemoteCapture};
@@ -412,7 +413,7 @@ impl LoopBackend for Cluster {
         let (range, within_blocks) = (call.key.range.clone(), call.may_be_cut_anywhere(&plan.plan));
         let logged = Arc::new(LoopLogged { plan: Arc::clone(plan), range, task, before, order, within_blocks });
         let (before, ran) = (logged.before.words.clone(), self.run_logged(&mut state, logged, trace)?);
-        let LoopResult { results, relaxed, tallied, workers, bytes_sent, changed } = ran;
+        let LoopResult { totals, relaxed, tallied, workers, bytes_sent, changed } = ran;
         self.unite(&mut state, call, &tallies, &tallied)?;
         drop(tallied_here);
         for (blocks, bytes) in relaxed {
@@ -422,7 +423,7 @@ impl LoopBackend for Cluster {
                 return Err(Error::from(ClusterError::Process { who: "the driver".to_string(), problem }).into());
             }
         }
-        let after = unite(&plan.plan, call.captured, order, &before, results.into_iter());
+        let after = unite(&plan.plan, call.captured, order, &before, totals.results());
         let checked = match shadows {
             Some(shadows) => self.check(&mut state, call, plan, shadows, (&after, &board, &tallies))?.map(Some),
             None => Ok(None),

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::driver::call::first_failure;
-use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged, LoopResult};
+use crate::cluster::driver::loops::{BlockFailure, LoopCall, LoopLogged};
 use crate::cluster::driver::placement::Placement;
 use crate::cluster::driver::remote_plan::{RemotePlan, Spreading, Vector};
+use crate::cluster::driver::results::LoopResult;
 use crate::cluster::driver::{Cluster, State};
 use crate::cluster::wire::protocol::{Before, RemoteCapture};
 use crate::loops::call::LoopStopped;
@@ -144,8 +145,8 @@ impl Cluster {
             let mut call = LoopCall::new(Arc::clone(&part), trace, may_be_cut);
             match self.run_call(state, &mut call, Ended::from) {
                 Ok(done) => {
-                    if let Some(last) = done.results.last().filter(|_| serial) {
-                        words.clone_from(&last.totals);
+                    if let Some(last) = done.totals.last().filter(|_| serial) {
+                        words = last.to_vec();
                     }
                     all.append(done);
                 }
@@ -217,26 +218,5 @@ impl Cluster {
         state.next_plan += 1;
         let forget = Arc::clone(&self.gone_plans);
         Arc::new(RemotePlan::new(state.next_plan, plan, captures, vectors, (spreading, forget)))
-    }
-}
-
-impl LoopResult {
-    /// What a loop came to whose second part came to this.
-    fn append(&mut self, part: LoopResult) {
-        self.results.extend(part.results);
-        self.relaxed.extend(part.relaxed);
-        self.tallied.extend(part.tallied);
-        self.bytes_sent += part.bytes_sent;
-        self.changed = self.changed.take().or(part.changed);
-        for (node, time) in part.workers {
-            match self.workers.iter_mut().find(|(other, _)| *other == node) {
-                Some((_, all)) => {
-                    all.computing += time.computing;
-                    all.waiting += time.waiting;
-                    all.transferring += time.transferring;
-                }
-                None => self.workers.push((node, time)),
-            }
-        }
     }
 }

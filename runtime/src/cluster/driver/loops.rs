@@ -17,13 +17,13 @@ use crate::cluster::driver::remote::{
     Asked, Dealing, Dealt, FailedThere, Finished, Logged, Noted, RemoteCall, Replay, Stop, broken, moved,
 };
 use crate::cluster::driver::remote_plan::{RemotePlan, Vector, place};
+use crate::cluster::driver::results::{LoopResult, Totals};
 use crate::cluster::driver::returning::Meanwhile;
 use crate::cluster::driver::{Cluster, Fault, Scattered, State, join_all};
 use crate::cluster::wire::protocol::{
-    Before, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob, WorkerSeconds,
+    Before, Node, Prepare, Ran, RemoteCause, RemoteFailure, RemoteTask, RunEnd, RunJob,
 };
 use crate::loops::pack::copy_each;
-use crate::loops::results::BlockResult;
 use crate::memory::buffer::RawBuf;
 use crate::memory::buffer::give_freed_back;
 use crate::planner::layout::Layout;
@@ -31,21 +31,6 @@ use crate::planner::recording::Usage;
 use crate::session::options::Order;
 use crate::session::timeline::{Category, span};
 use crate::session::{locked, next_id};
-
-/// What a loop came to.
-#[derive(Default)]
-pub(crate) struct LoopResult {
-    /// In the plan's serial order.
-    pub(crate) results: Vec<BlockResult>,
-    /// What blocks have added to relaxed state, as bytes, one after the other.
-    pub(crate) relaxed: Vec<(Vec<usize>, Vec<u8>)>,
-    /// The workers' tallies, as bytes.
-    pub(crate) tallied: Vec<Vec<u8>>,
-    pub(crate) workers: Vec<(Node, WorkerSeconds)>,
-    pub(crate) bytes_sent: u64,
-    /// The type of a captured value that bodies changed.
-    pub(crate) changed: Option<String>,
-}
 
 /// A loop, apart from where it is called.
 pub(crate) struct LoopLogged {
@@ -295,32 +280,27 @@ impl Cluster {
         ended: Vec<Option<Ran>>,
         mut bytes_sent: u64,
     ) -> Result<LoopResult, Fault> {
-        let mut results: Vec<BlockResult> = layout.worker_of.iter().map(|_| BlockResult::default()).collect();
+        let mut totals = Totals::new(layout.worker_of.len(), plan.captures.len());
         let mut seconds = Vec::new();
         let (mut relaxed, mut tallied, mut changed) = (Vec::new(), Vec::new(), None);
         for (w, ran) in ended.into_iter().enumerate() {
             let Some(ran) = ran else { continue };
-            let own = (0..results.len()).filter(|&b| layout.worker_of[b] == w as u32);
+            let own: Vec<usize> = (0..layout.worker_of.len()).filter(|&b| layout.worker_of[b] == w as u32).collect();
+            let fits = totals.put(&own, &ran.totals, ran.additions);
+            fits.ok_or_else(|| broken("a worker's answer has another number of blocks or captures"))?;
             if let Some(blob) = ran.relaxed {
                 let node = state.workers[w];
                 let bytes = self.blob(node, blob).await?;
-                relaxed.push((own.clone().collect(), bytes));
+                relaxed.push((own, bytes));
             }
             if let Some(blob) = ran.tallies {
                 tallied.push(self.blob(state.workers[w], blob).await?);
-            }
-            for ((b, totals), additions) in own.zip(ran.totals).zip(ran.additions) {
-                results[b].totals = totals;
-                results[b].additions = additions;
             }
             seconds.push((state.workers[w], ran.time));
             bytes_sent += ran.bytes_sent;
             changed = changed.or(ran.changed);
         }
-        if results.iter().any(|result| result.totals.len() != plan.captures.len()) {
-            return Err(broken("a worker's answer has another number of blocks or captures"));
-        }
-        Ok(LoopResult { results, relaxed, tallied, workers: seconds, bytes_sent, changed })
+        Ok(LoopResult { totals, relaxed, tallied, workers: seconds, bytes_sent, changed })
     }
 
     /// The failure that comes first in the serial order, when all blocks before it have ended.

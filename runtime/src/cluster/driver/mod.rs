@@ -17,6 +17,7 @@ mod ranges;
 pub(crate) mod recover;
 pub(crate) mod remote;
 pub(crate) mod remote_plan;
+mod results;
 mod returning;
 pub(crate) mod scheduled;
 pub(crate) mod shares;

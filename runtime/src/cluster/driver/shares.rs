@@ -51,7 +51,7 @@ fn summary(layout: &Layout, name: impl Fn(usize) -> String, bytes: &dyn Fn(u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::layout::Transfer;
+    use crate::planner::layout::{ShortList, Transfer};
 
     #[test]
     fn every_transfer_counts_where_it_leaves_and_where_it_arrives() {
@@ -59,9 +59,9 @@ mod tests {
             resource,
             from,
             to,
-            after: Vec::new(),
-            before: Vec::new(),
-            behind: Vec::new(),
+            after: ShortList::default(),
+            before: ShortList::default(),
+            behind: ShortList::default(),
             copy: false,
         };
         let layout = Layout {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::panics::CaughtPanic;
 use crate::cluster::wire::keepers::{Keepers, Touches};
 use crate::cluster::wire::naming::ElementName;
+use crate::loops::results::Additions;
 use crate::minibatch::{Counts, MergeRule, Schedule, SyncPolicy};
 use crate::operate::run::Chunking;
 pub(crate) use crate::planner::placement::{DRIVER, Holder, Node, Pull, Segment};
@@ -212,9 +213,9 @@ pub(crate) enum RunEnd {
 /// What a worker's blocks came to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ran {
-    /// For each of its blocks: a total for each capture, and single additions.
-    pub(crate) totals: Vec<Vec<u64>>,
-    pub(crate) additions: Vec<Vec<Vec<(usize, u64)>>>,
+    /// For each of its blocks a total for each capture, and single additions where a block has some.
+    pub(crate) totals: Vec<u64>,
+    pub(crate) additions: Vec<(u32, Additions)>,
     /// The blob of what its blocks have added to relaxed state, block by block.
     pub(crate) relaxed: Option<u64>,
     /// The blob of its tallies.

@@ -34,7 +34,7 @@ use crate::cluster::worker::scheduled::ScheduleBench;
 use crate::dds::relaxed::board::{self, Board};
 use crate::loops::execute::{FirstFailure, Run};
 use crate::loops::pack::Packed;
-use crate::loops::results::{BlockResult, restore, settled};
+use crate::loops::results::{Additions, BlockResult, restore, settled};
 use crate::loops::tallies::Tallies;
 use crate::loops::undo::{OtherWorkers, Undo};
 use crate::memory::buffer::{RawBuf, give_freed_back};
@@ -531,8 +531,8 @@ impl InstalledShare {
             let waiting = running.waited.load(Relaxed) as f64 / 1e9 / pool.threads() as f64;
             let tallied = (!self.tallies.is_empty()).then(|| self.tallies.encode());
             let ran = Ran {
-                totals: results.iter().map(|result| result.totals.clone()).collect(),
-                additions: results.iter().map(|result| result.additions.clone()).collect(),
+                totals: results.iter().flat_map(|result| &result.totals).copied().collect(),
+                additions: additions_of(&results),
                 changed: watch.changed(&task.watch()),
                 time: WorkerSeconds {
                     computing: (wall - waiting).max(0.0),
@@ -553,6 +553,12 @@ impl InstalledShare {
         report(failed.map(|failed| remote(failed, global)));
         Ok(ran)
     }
+}
+
+/// Single additions of blocks that have some.
+fn additions_of(results: &[BlockResult]) -> Vec<(u32, Additions)> {
+    let some = results.iter().enumerate().filter(|(_, result)| !result.additions.is_empty());
+    some.map(|(b, result)| (b as u32, result.additions.clone())).collect()
 }
 
 fn remote(failed: FirstFailure, global: &[u32]) -> RemoteFailure {

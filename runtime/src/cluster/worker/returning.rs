@@ -125,8 +125,9 @@ impl Parts<'_> {
     }
 }
 
-/// Blocks whose iterations follow each other, of about that many iterations together.
-fn neighbours(plan: &Plan, most: usize) -> Vec<Range<usize>> {
+/// What blocks write in step: blocks whose iterations follow each other, about that many together, and their elements.
+fn in_step(plan: &Plan, capture: usize, most: usize) -> Vec<(Range<usize>, Range<usize>)> {
+    let Some(&Usage::InStep { offset, written: true }) = plan.usage.get(capture) else { return Vec::new() };
     let mut groups: Vec<Range<usize>> = Vec::new();
     for (b, block) in plan.blocks.iter().enumerate() {
         match groups.last_mut() {
@@ -139,7 +140,10 @@ fn neighbours(plan: &Plan, most: usize) -> Vec<Range<usize>> {
             _ => groups.push(b..b + 1),
         }
     }
-    groups
+    let at = |iteration: usize| plan.range.start.wrapping_add(offset).wrapping_add(iteration);
+    let elements = |blocks: &Range<usize>| at(plan.blocks[blocks.start].start)..at(plan.blocks[blocks.end - 1].end);
+    let groups = groups.into_iter().map(|blocks| (blocks.clone(), elements(&blocks)));
+    groups.filter(|(_, elements)| !elements.is_empty()).collect()
 }
 
 /// Notes who uses what. Gives how many uses and stores there are.
@@ -191,15 +195,10 @@ impl Returning {
             used.extend(plan.touches(b).iter().filter_map(|touch| parts.version(touch.resource, b as u32)));
         }
         for &capture in &job.captures {
-            let Some(&Usage::InStep { offset, written: true }) = plan.usage.get(capture) else { continue };
             let size = of(capture)?.1.ops().size;
-            for blocks in neighbours(plan, GROUP / size.max(1)) {
-                let at = |iteration: usize| plan.range.start.wrapping_add(offset).wrapping_add(iteration);
-                let range = at(plan.blocks[blocks.start].start)..at(plan.blocks[blocks.end - 1].end);
-                if !range.is_empty() {
-                    let number = add(capture, range, 1, true)?;
-                    by_block[blocks].iter_mut().for_each(|used| used.push((number, 0)));
-                }
+            for (blocks, range) in in_step(plan, capture, GROUP / size.max(1)) {
+                let number = add(capture, range, 1, true)?;
+                by_block[blocks].iter_mut().for_each(|used| used.push((number, 0)));
             }
         }
         let by_send: Vec<Option<Version>> = (0..share.sends.len()).map(|k| parts.sent(k)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Cargo, Dealt, NOBODY};
-use crate::layout::Transfer;
+use crate::layout::{ShortList, Transfer};
 use crate::plan::unite_edges;
 
 /// Which blocks write each element.
@@ -229,6 +229,7 @@ impl<'d> Receiver<'d> {
             let after = pieces.keys().copied().filter(|&block| block != NOBODY).collect();
             let mut pieces: Vec<Vec<u32>> = pieces.into_values().collect();
             pieces.iter_mut().for_each(|piece| piece.sort_unstable());
+            let [before, behind] = [before, behind].map(ShortList::from_iter);
             let transfer = Transfer { resource: 0, from, to, after, before, behind, copy: true };
             Some((transfer, Cargo { slot: slot as usize, pieces }))
         };
