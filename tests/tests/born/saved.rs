@@ -206,7 +206,7 @@ fn session(workers: usize) -> Session {
 
 /// While they write a checkpoint, and while they read it.
 fn killed() {
-    for seed in seeds(6, 40) {
+    for seed in seeds(4, 40) {
         let folder = tempfile::tempdir().unwrap();
         let session = session(2 + below(seed, 2));
         let mut x = made(&session, SHORT).unwrap();

@@ -14,7 +14,7 @@ use crate::places::Place;
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = vec![
-        Test::new("small random programs", 4 * 3600, || here(0, 300, 6000, 40)),
+        Test::new("small random programs", 4 * 3600, || here(0, 200, 6000, 40)),
         Test::new("large random programs", 4 * 3600, || here(1_000_000, 20, 500, 600)),
     ];
     for place in PLACES.iter().flat_map(|places| &places[1..]).copied() {

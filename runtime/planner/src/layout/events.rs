@@ -7,7 +7,8 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use self::network::{Job, Network};
-use crate::layout::{Layout, ShortList, Transfer};
+use crate::layout::lists::Lists;
+use crate::layout::{Layout, Transfer};
 use crate::plan::Plan;
 
 /// What things take, in a unit of time of its own.
@@ -125,9 +126,9 @@ struct Play<'p> {
     own: Vec<u32>,
     parts: Vec<u32>,
     /// Blocks of the own worker that wait for each.
-    followers: Vec<ShortList>,
+    followers: Lists,
     /// Transfers that each block's end sets off, and the beginning of each worker.
-    sends: Vec<ShortList>,
+    sends: Lists,
     first_sends: Vec<Vec<u32>>,
     /// Of each transfer: how many blocks have to end before it goes.
     incomplete: Vec<u32>,
@@ -196,22 +197,22 @@ impl<'p> Play<'p> {
     ) -> Play<'p> {
         let blocks = layout.worker_of.len();
         let (mut own, mut parts) = (vec![0u32; blocks], vec![0u32; blocks]);
-        let mut followers: Vec<ShortList> = vec![ShortList::default(); blocks];
+        let mut followers = Vec::new();
         let mut workers = vec![Worker::default(); layout.workers];
         for worker in 0..layout.workers as u32 {
             let (mine, graph) = layout.graph_of(plan, worker);
             workers[worker as usize].left = mine.len();
             for (k, &b) in mine.iter().enumerate() {
                 own[b as usize] = graph.waits_for[k];
-                followers[b as usize] = graph.followers(k).iter().map(|&f| mine[f as usize]).collect();
+                followers.extend(graph.followers(k).iter().map(|&f| (b, mine[f as usize])));
             }
         }
-        let mut sends: Vec<ShortList> = vec![ShortList::default(); blocks];
+        let of = |(t, transfer): (usize, &'p Transfer)| transfer.after.iter().map(move |&block| (block, t as u32));
+        let sends = Lists::new(blocks, layout.transfers.iter().enumerate().flat_map(of));
         let mut first_sends: Vec<Vec<u32>> = vec![Vec::new(); layout.workers];
         for (t, transfer) in layout.transfers.iter().enumerate() {
-            match &*transfer.after {
-                [] => first_sends[transfer.from as usize].push(t as u32),
-                after => after.iter().for_each(|&block| sends[block as usize].push(t as u32)),
+            if transfer.after.is_empty() {
+                first_sends[transfer.from as usize].push(t as u32);
             }
             transfer.before.iter().for_each(|&b| parts[b as usize] += 1);
         }
@@ -240,7 +241,7 @@ impl<'p> Play<'p> {
             machines,
             own,
             parts,
-            followers,
+            followers: Lists::new(blocks, followers.iter().copied()),
             sends,
             first_sends,
             incomplete: layout.transfers.iter().map(|transfer| transfer.after.len() as u32).collect(),
@@ -342,13 +343,15 @@ impl<'p> Play<'p> {
         self.workers[worker as usize].running -= 1;
         self.busy[pool] -= 1;
         self.at_work[pool].retain(|&other| other != block);
-        for &t in &std::mem::take(&mut self.sends[block as usize]) {
+        for place in self.sends.range(block) {
+            let t = self.sends.at(place);
             self.incomplete[t as usize] -= 1;
             if self.incomplete[t as usize] == 0 {
                 self.send(now, t, Event::Ended(block));
             }
         }
-        for &follower in &std::mem::take(&mut self.followers[block as usize]) {
+        for place in self.followers.range(block) {
+            let follower = self.followers.at(place);
             self.own[follower as usize] -= 1;
             if self.own[follower as usize] == 0 {
                 let worker = &mut self.workers[worker as usize];

@@ -13,7 +13,7 @@
 mod assign;
 mod estimate;
 pub(crate) mod events;
-mod short_list;
+mod lists;
 mod spread;
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::options::Strategy;
 use crate::plan::{BlockGraph, Parts, Plan};
 
-pub use short_list::ShortList;
+pub use lists::ShortList;
 pub use spread::{Cargo, Spread, spread, spread_over_all};
 
 /// Where the blocks of a plan run, and how its parts travel, for one number of workers.
