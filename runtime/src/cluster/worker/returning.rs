@@ -32,8 +32,8 @@ use crate::session::timeline::{Category, task_span};
 /// How many parts are stored at once.
 const AT_ONCE: usize = 4;
 
-/// Parts that come again are freed meanwhile if they are more than this many bytes: fresh memory takes longer.
-const KEPT: usize = 64 << 20;
+/// Parts that come again are freed meanwhile if they are more than this many bytes: fresh memory takes longer. (Tests have small parts.)
+const KEPT: usize = if cfg!(debug_assertions) { 16 << 10 } else { 64 << 20 };
 /// How many bytes of elements in step are stored together.
 const GROUP: usize = 256 << 10;
 
