@@ -105,12 +105,20 @@ impl Process {
     pub fn line(&mut self, begins: &str, limit: Duration) -> String {
         let since = Instant::now();
         loop {
+            let ended = self.ended();
+            let all_read = |readers: &[JoinHandle<()>]| readers.iter().all(JoinHandle::is_finished);
+            if ended.is_some() && !all_read(&self.readers) && since.elapsed() < limit {
+                // What it wrote last is still to be read, unless children of its own have the other ends of the pipes.
+                let until = Instant::now() + Duration::from_secs(2);
+                while !all_read(&self.readers) && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
             let out = self.out();
             let whole = &out[..out.rfind('\n').map_or(0, |end| end + 1)];
             if let Some(rest) = whole.lines().find_map(|line| line.strip_prefix(begins)) {
                 return rest.to_string();
             }
-            let ended = self.ended();
             if ended.is_some() || since.elapsed() > limit {
                 let err = self.err();
                 panic!("no line {begins:?} (end: {ended:?})\n--- stdout\n{out}\n--- stderr\n{err}");
