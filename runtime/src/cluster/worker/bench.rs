@@ -397,6 +397,7 @@ impl InstalledShare {
         let unsent: BTreeSet<u32> = job.unsent.iter().copied().collect();
         let (returning, stores) = match &job.returned {
             Some(returned) => {
+                bench.operate.give_back();
                 let loops = (&self.share, &self.plan, &unsent);
                 let (returning, stores) = Returning::new(returned, loops, |capture| self.memory_of(capture))?;
                 (Some(returning), Some(stores))

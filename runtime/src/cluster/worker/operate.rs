@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,9 +30,18 @@ use crate::session::pool::Pool;
 #[derive(Default)]
 pub(crate) struct OperateBench {
     current: Mutex<Option<Operating>>,
+    /// Bytes of results that were moved, whose old places the allocator keeps for the next operator.
+    moved: AtomicUsize,
 }
 
 impl OperateBench {
+    /// Gives what operators have left to the allocator back to the system, if that is much.
+    pub(crate) fn give_back(&self) {
+        if self.moved.swap(0, Relaxed) >= MOVED {
+            give_freed_back();
+        }
+    }
+
     /// A generation begins.
     pub(crate) fn clear(&self) {
         *locked(&self.current) = None;
@@ -61,7 +70,7 @@ unsafe impl Send for Operating {}
 /// The items of which it is found out first how much they look up, and the most of which it is found out at once.
 const FIRST: usize = 64;
 const MOST: usize = 1 << 18;
-/// How many bytes of results are moved before their old places are given back.
+/// From how many bytes on their places are given back.
 const MOVED: usize = 8 << 20;
 /// Where it takes longer than this to find out what an item looks up, that is fetched when it does: about as much time.
 const DEAR: Duration = Duration::from_micros(50);
@@ -252,10 +261,10 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
         }
         _ => operating.results,
     };
-    let (mut start, mut moved) = (job.start, 0);
+    let mut start = job.start;
     for list in lists {
         let buffer: RawBuf = list.into_buffer();
-        moved += buffer.len() * buffer.ops().size;
+        bench.operate.moved.fetch_add(buffer.len() * buffer.ops().size, Relaxed);
         let range = start..start + buffer.len();
         if range.end > reservation.len() || !buffer.ops().is(reservation.ops()) {
             return Err(broken("a result of another length"));
@@ -263,11 +272,6 @@ pub(crate) fn store(bench: &Workbench, job: &StoreJob) -> Result<(), Problem> {
         start = range.end;
         // SAFETY: the DVector is new: nobody knows of it yet.
         unsafe { reservation.move_in(range, buffer) };
-        if moved >= MOVED {
-            // The allocator would keep it, and the elements were here twice.
-            give_freed_back();
-            moved = 0;
-        }
     }
     Ok(())
 }
