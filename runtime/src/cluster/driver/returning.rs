@@ -69,7 +69,7 @@ impl Meanwhile {
         });
     }
 
-    /// What a worker is told of it.
+    /// What a worker has to know of it.
     pub(crate) fn of(&self, state: &State, layout: &Layout, worker: usize) -> Returned {
         let owns = |part: &&u32| layout.holders[**part as usize] == Some(worker as u32);
         Returned {

@@ -202,7 +202,9 @@ impl Worker {
             }
         };
         let trouble = self.trouble.wait();
-        let ended = tokio::select! {
+        // However this ends.
+        let _closed = returning.map(|returning| returning.closed_in_the_end());
+        tokio::select! {
             biased;
             end = work => match end?? {
                 Some((mut ran, tallied)) => {
@@ -227,9 +229,7 @@ impl Worker {
                 running.blocks.stop();
                 Err(Problem::Peer { node, why })
             }
-        };
-        returning.into_iter().for_each(|returning| returning.close());
-        ended
+        }
     }
 
     pub(super) async fn settle(

@@ -70,7 +70,7 @@ unsafe impl Send for Operating {}
 /// The items of which it is found out first how much they look up, and the most of which it is found out at once.
 const FIRST: usize = 64;
 const MOST: usize = 1 << 18;
-/// From how many bytes on their places are given back.
+/// From how many bytes of results on their old places are given back.
 const MOVED: usize = 8 << 20;
 /// Where it takes longer than this to find out what an item looks up, that is fetched when it does: about as much time.
 const DEAR: Duration = Duration::from_micros(50);

@@ -97,6 +97,15 @@ impl Drop for Reading {
     }
 }
 
+/// Closes what it is made of when it is dropped.
+pub(super) struct Closed<'r>(&'r Returning);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// The parts of a loop, and who uses which version.
 struct Parts<'s> {
     share: &'s Share,
@@ -312,8 +321,12 @@ impl Returning {
         self.in_line.load(Ordering::Relaxed)
     }
 
-    /// From here on nothing is freed, and nothing more is stored.
-    pub(super) fn close(&self) {
+    /// From when this is dropped on nothing is freed, and nothing more is stored.
+    pub(super) fn closed_in_the_end(&self) -> Closed<'_> {
+        Closed(self)
+    }
+
+    fn close(&self) {
         *locked(&self.line) = None;
         self.all.iter().for_each(|together| *locked(&together.current) = None);
     }
