@@ -95,9 +95,8 @@ pub(super) fn needs(plan: &Plan, ids: &[u64]) -> Vec<Need> {
             plan.touches(b).iter().for_each(|touch| blocks[touch.resource as usize].push(b as u32));
         }
         for (resource, blocks) in blocks.into_iter().enumerate().filter(|(_, blocks)| !blocks.is_empty()) {
-            let (slot, part) = parts.part_of(resource as u32);
-            let bounds = &parts.cuts[slot].bounds;
-            needs.push(Need { dds: ids[parts.captures[slot]], range: bounds[part]..bounds[part + 1], blocks });
+            let Some((capture, range)) = plan.part(resource as u32) else { continue };
+            needs.push(Need { dds: ids[capture], range, blocks });
         }
     }
     for (&dds, usage) in ids.iter().zip(&plan.usage) {
