@@ -205,7 +205,7 @@ fn each_number(elements: &[u8], size: usize, byte: usize, mut f: impl FnMut(usiz
         ($($n:literal)*) => {
             match size {
                 $($n if byte <= $n - 4 => elements.as_chunks::<$n>().0.iter().for_each(|element| {
-                    f(u32::from_ne_bytes([element[byte], element[byte + 1], element[byte + 2], element[byte + 3]]) as usize);
+                    f(element[byte..].first_chunk().map_or(usize::MAX, |&bytes| u32::from_ne_bytes(bytes) as usize));
                 }),)*
                 _ => elements.chunks_exact(size).for_each(|element| f(Width::Four.read(element, byte))),
             }

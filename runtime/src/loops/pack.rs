@@ -7,6 +7,7 @@
 
 use crate::body::lease::Lease;
 use crate::body::panics;
+use crate::kernels::fetch_bytes;
 use crate::memory::buffer::{RawBuf, populate};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
@@ -19,6 +20,9 @@ pub(crate) const LARGEST: usize = 128;
 
 /// Elements that own memory are laid out where there are at least this many: fewer stay in the nearer caches.
 const MANY: usize = 1 << 15;
+
+/// Elements are fetched this many places before they are copied: they come from all over memory.
+const AHEAD: usize = 16;
 
 /// How many elements a thread copies at a time.
 const STRETCH: usize = 1 << 16;
@@ -89,7 +93,10 @@ unsafe fn clone_each(source: Shared, ops: &'static ElementOps, offsets: &[u32], 
     let cloned = pool.map(stretches.len(), |s| {
         panics::caught(|| {
             let mut stretch = RawBuf::new(ops, stretches[s].len());
-            for &offset in stretches[s] {
+            for (k, &offset) in stretches[s].iter().enumerate() {
+                if let Some(&next) = stretches[s].get(k + AHEAD) {
+                    fetch_bytes(source.get().wrapping_add(next as usize * ops.size), ops.size);
+                }
                 // SAFETY: the caller's promise.
                 unsafe { stretch.push_clones(source.get().wrapping_add(offset as usize * ops.size), 1) };
             }
@@ -132,6 +139,9 @@ pub(crate) unsafe fn copy_each(source: *const u8, target: *mut u8, size: usize, 
         ($($n:literal)*) => {
             match size {
                 $($n => for (k, &offset) in offsets.iter().enumerate() {
+                    if let Some(&next) = offsets.get(k + AHEAD) {
+                        fetch_bytes(source.wrapping_add(next as usize * $n), 1);
+                    }
                     // SAFETY: the caller's promise; the size is a constant here, so that the copy is a move.
                     unsafe { std::ptr::copy_nonoverlapping(source.add(offset as usize * $n), target.add(k * $n), $n) }
                 },)*

@@ -61,7 +61,11 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     };
     let (chain, warnings, mistakes) = understand(syntax);
     let errors = mistakes.map(|errors| compile_errors(&errors));
-    let warnings = errors.is_none().then_some(warnings);
+    let warnings = errors.is_none().then_some(warnings).filter(|warnings| !warnings.is_empty());
+    if errors.is_none() && warnings.is_none() {
+        // Not in a block: it would end what the operators borrow of expressions in the capture list.
+        return chain.into_token_stream();
+    }
     quote!({ #errors #warnings #chain })
 }
 
@@ -175,13 +179,15 @@ fn with_codecs(values: &[&Capture]) -> TokenStream {
         return quote!(());
     }
     let name = Ident::new("values", own);
-    quote_spanned! {own=> {
-        let #name = #given;
-        #codecs
-        if false {
-            #no_state
+    // What a value borrows of an expression lives as long as the call: a `let` would end it.
+    quote_spanned! {own=> match #given {
+        #name => {
+            #codecs
+            if false {
+                #no_state
+            }
+            #name
         }
-        #name
     }}
 }
 

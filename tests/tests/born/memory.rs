@@ -10,7 +10,7 @@ use super::files::{Folder, Rating, gzip, quoted_ratings, ratings};
 use super::trained::{epoch, rows};
 use crate::common::mix;
 use crate::jobs::processes::{Process, memory, memory_of_files, this_program};
-use crate::jobs::runner::Test;
+use crate::jobs::runner::{Test, long};
 
 /// What is run, of which file or how many, and on how many workers.
 const WHAT: &str = "TESTS_BORN_WHAT";
@@ -280,7 +280,8 @@ fn ran(what: (&str, &str), workers: usize) -> (String, u64) {
 /// Few and many of them need equally much memory of a driver, and all give what one process gives.
 fn flat(few: (&str, &str), many: (&str, &str)) {
     let (expected, alone) = ran(many, 0);
-    for workers in [2, 4] {
+    let counts: &[usize] = if long() { &[2, 4] } else { &[2] };
+    for &workers in counts {
         let (_, before) = ran(few, workers);
         let (digest, peak) = ran(many, workers);
         assert_eq!(digest, expected, "{workers} workers");

@@ -33,6 +33,8 @@ pub(super) const BLOCK_COST: u64 = 256;
 pub(super) const WORTHWHILE: f64 = 1.2;
 /// What a coarser cut must be faster by.
 const CLEARLY: f64 = 1.04;
+/// What a grid must be slower by than the best colouring that there could be, for one to be sought.
+const CLEARLY_LISTED: f64 = 1.25;
 /// What a rotation may be slower by than an order that only looks for work: parts move less between processes.
 const ROTATION: f64 = 1.05;
 /// The other numbers of workers for which that must hold.
@@ -193,7 +195,8 @@ impl<'r> Planner<'r> {
             |grid: &Grid| grid.makespan() as f64 * WORTHWHILE <= (serial_cost + grid.blocks() * BLOCK_COST) as f64;
         self.facts.short = !forced && self.options.grain.is_none() && grid.as_ref().is_some_and(together);
         // No colouring can be better than a good grid; it costs a pass over all accesses.
-        let good = grid_makespan as f64 * WORKERS as f64 <= self.listed_cost() * serial_cost as f64;
+        let least = self.listed_cost() * serial_cost as f64 / WORKERS as f64;
+        let good = grid_makespan as f64 <= least * CLEARLY_LISTED;
         if let Some(grid) = grid {
             let rival = may(Strategy::Coloured) && !good && !cut;
             let better = |makespan| makespan < grid_makespan && enough(makespan);

@@ -17,13 +17,12 @@ pub(crate) struct Digit {
     write: Option<bool>,
 }
 
-impl Digit {
-    fn of(self, table: &[u16], entry: u32) -> u16 {
-        // (There is one, unless elements have changed since they were looked at.)
-        let part = table.get((entry >> 1) as usize).copied().unwrap_or_default();
-        if self.write.is_some() { part } else { part << 1 | (entry & 1) as u16 }
-    }
+/// The part of an element. (There is one, unless elements have changed since they were looked at.)
+fn part_of(table: &[u16], entry: u32) -> u16 {
+    table.get((entry >> 1) as usize).copied().unwrap_or_default()
+}
 
+impl Digit {
     fn touch(self, first: u32, digit: u32) -> Touch {
         match self.write {
             Some(write) => Touch { resource: first + digit, write },
@@ -68,11 +67,15 @@ pub(crate) fn numbers_of(
         // (The only digit may have as many values as a number.)
         let radix = if slot == 0 { 0 } else { digit.radix as u16 };
         let mut number = numbers.iter_mut();
-        recording.each_single(s, capture, |entry| {
+        let mut add = |digit: u16| {
             if let Some(number) = number.next() {
-                *number = *number * radix + digit.of(table, entry);
+                *number = *number * radix + digit;
             }
-        });
+        };
+        match digit.write {
+            Some(_) => recording.each_single(s, capture, |entry| add(part_of(table, entry))),
+            None => recording.each_single(s, capture, |entry| add(part_of(table, entry) << 1 | (entry & 1) as u16)),
+        }
     }
     numbers
 }
