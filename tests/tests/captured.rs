@@ -189,11 +189,9 @@ pub(crate) mod bodies {
         let halves = with!([step, table], x.map(|x| step(*x) * table[1])).collect()?;
         assert_eq!(bits(halves.to_vec()?), bits(x.to_vec()?));
         // Values that nobody keeps but the call.
-        let scaled = with!(
-            [by = 1.0 + x.len() as f64, of = vec![x.len(), 7]],
-            x.map(|x| x * by).filter(|x| *x >= of[1] as f64)
-        )
-        .to_vec()?;
+        let scaled =
+            with!([by = 1.0 + x.len() as f64, of = vec![x.len(), 7]], x.map(|x| x * by).filter(|x| *x >= of[1] as f64))
+                .to_vec()?;
         let by = 1.0 + x.len() as f64;
         assert_eq!(bits(scaled), bits(x.to_vec()?.iter().map(|x| x * by).filter(|x| *x >= 7.0)));
         seen.digest("halves", &halves)

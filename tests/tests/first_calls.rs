@@ -54,6 +54,79 @@ fn iterations_that_end_early_here_and_there_leave_a_plan() {
     }
 }
 
+/// A pass over a tree, a running mean from behind, and counts that hang together: in the loop's own order little could run at the same
+/// time, and a sample says so.
+#[test]
+fn loops_that_keep_their_order_and_hang_together_are_sampled() {
+    let session = session(2);
+    let n = 100_000;
+    let parents: Vec<u32> = (0..n).map(|i| if i == 0 { 0 } else { below(i as u64, i) as u32 }).collect();
+    let parent = DVector::from_vec(&session, parents.clone()).unwrap();
+    let mut plain = vec![1.0; n];
+    let mut x = DVector::from_vec(&session, plain.clone()).unwrap();
+    let down =
+        async_parallel_for!(1..n, [&parent, &mut x], |i| x[i] = 0.5 * x[parent[i]] + 1.0, order = Preserve).unwrap();
+    (1..n).for_each(|i| plain[i] = 0.5 * plain[parents[i] as usize] + 1.0);
+    let back = async_parallel_for!((0..n - 1).rev(), [&mut x], |i| x[i] = 0.5 * x[i + 1] + x[i], order = Preserve);
+    let back = back.unwrap();
+    (0..n - 1).rev().for_each(|i| plain[i] += 0.5 * plain[i + 1]);
+    let counts = async_parallel_for!(
+        0..n,
+        [n, &mut x],
+        |i| {
+            for k in 0..5 {
+                let at = below((5 * i + k) as u64, n / 400);
+                x[at] = 0.5 * x[at] + 1.0;
+            }
+        },
+        order = Preserve
+    );
+    let counts = counts.unwrap();
+    for i in 0..n {
+        for k in 0..5 {
+            let at = below((5 * i + k) as u64, n / 400);
+            plain[at] = 0.5 * plain[at] + 1.0;
+        }
+    }
+    assert_eq!(bits(x.to_vec().unwrap()), bits(plain));
+    for report in [&down, &counts] {
+        assert_eq!(report.strategy(), Strategy::Serial, "{report}");
+        assert!(report.reason().ends_with("could run at the same time, by a sample"), "{report}");
+        let advice = report.advice().unwrap();
+        assert!(advice.contains("leave out `order = Preserve` if any order will do"), "{advice}");
+    }
+    assert_eq!(back.reason(), "each iteration touches what the one before writes");
+}
+
+/// Numbers that are added up in the loop's own order: once and twice in an iteration.
+#[test]
+fn sums_in_the_loops_own_order() {
+    let session = session(3);
+    let n = 60_000;
+    let x = DVector::from_fn(&session, n, |i| 1.0 / (1.0 + i as f64)).unwrap();
+    let mut halves = DVector::from_fn(&session, n, |_| 0.0f64).unwrap();
+    let plain = x.to_vec().unwrap();
+    for _call in 0..2 {
+        let (light, heavy) = (session.sum(0.5f64), session.sum(0.5f64));
+        async_parallel_for!(0..n, [&x, &light], |i| light.add(x[i]), order = Preserve).unwrap();
+        let report = async_parallel_for!(
+            0..n,
+            [n, &x, &heavy, &mut halves],
+            |i| {
+                halves[i] = 0.5 * (0..6).map(|k| x[(i + k) % n]).sum::<f64>();
+                heavy.add(x[i]);
+                heavy.add(halves[i]);
+            },
+            order = Preserve
+        )
+        .unwrap();
+        assert_eq!(report.strategy(), Strategy::Aligned, "{report}");
+        let half = |i: usize| 0.5 * (0..6).map(|k| plain[(i + k) % n]).sum::<f64>();
+        assert_eq!(light.get().to_bits(), plain.iter().fold(0.5, |sum, x| sum + x).to_bits());
+        assert_eq!(heavy.get().to_bits(), (0..n).fold(0.5, |sum, i| sum + plain[i] + half(i)).to_bits());
+    }
+}
+
 /// What a loop that fails taught is forgotten.
 #[test]
 fn a_loop_that_failed_is_recorded_anew() {

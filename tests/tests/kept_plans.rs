@@ -1,7 +1,7 @@
 //! Several plans of one loop: captured values that choose which elements iterations touch, several models in turn, parts of a
 //! range.
 
-use crate::common::{below, bits};
+use crate::common::{below, bits, mix};
 use crate::seen::{Alone, Scenario, Seen};
 use stradsap::prelude::*;
 
@@ -16,11 +16,16 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     kept::parts_that_fail,
     kept::parts_that_stray,
     kept::models_in_turn,
+    kept::values_that_are_always_new,
+    kept::an_order_that_is_shuffled,
 ];
 
 /// Tests that need no workers.
-pub(crate) const ALONE: &[Alone] =
-    crate::alone![memory_bounds_how_many_plans_are_kept, stages_by_a_captured_value_find_their_plans_again];
+pub(crate) const ALONE: &[Alone] = crate::alone![
+    memory_bounds_how_many_plans_are_kept,
+    stages_by_a_captured_value_find_their_plans_again,
+    many_ranges_find_their_plans_again
+];
 
 /// What must be the same everywhere.
 pub(crate) mod kept {
@@ -95,6 +100,82 @@ pub(crate) mod kept {
         }
         assert!(calls.recorded <= 3 && calls.undone <= 2, "{calls:?}");
         Ok(())
+    }
+
+    /// What a random neighbour holds is taken over, if it's more; and so is what it holds by rows.
+    pub(crate) fn values_that_are_always_new(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 1500usize;
+        let mut plain: Vec<u64> = (0..n as u64).map(mix).collect();
+        let mut x = DVector::from_vec(session, plain.clone())?;
+        let mut rows = DVector::from_fn(session, n, |i| [mix(i as u64); 16])?;
+        // After eight calls in a row that needed plans of their own, epochs 3 and 12 come again.
+        for (call, epoch) in (0..14u64).chain([3, 12, 12]).enumerate() {
+            let report = async_parallel_for!(0..n, [epoch, n, &mut x], |i| {
+                let other = below(mix(epoch) ^ i as u64, n);
+                let most = x[i].max(x[other]);
+                x[i] = most;
+                x[other] = most;
+            })?;
+            for i in report.serial_order() {
+                let other = below(mix(epoch) ^ i as u64, n);
+                let most = plain[i].max(plain[other]);
+                (plain[i], plain[other]) = (most, most);
+            }
+            assert_eq!(x.to_vec()?, plain, "call {call}");
+            let serial = report.strategy() == Strategy::Serial;
+            let as_ever = report.reason().starts_with("in each of the last 8 calls");
+            match call {
+                0..8 => assert!(!as_ever && !report.reused(), "call {call}: {report}"),
+                8 => assert!(serial && as_ever && !report.reused(), "{report}"),
+                9..14 => assert!(serial && as_ever && report.reused(), "call {call}: {report}"),
+                // Its own plan was kept; for the other one there is one from now on.
+                14 => assert!(!as_ever && report.reused(), "{report}"),
+                15 => assert!(!as_ever && !report.reused(), "{report}"),
+                _ => assert!(!as_ever && report.reused(), "{report}"),
+            }
+            seen.report("numbers", &report);
+            let report = async_parallel_for!(0..n, [epoch, n, &mut rows], |i| {
+                let other = below(mix(epoch) ^ i as u64, n);
+                let most = rows[i][0].max(rows[other][0]);
+                rows[i][0] = most;
+                rows[other][0] = most;
+            })?;
+            // A plan for long rows pays for one call.
+            assert!(!report.reason().starts_with("in each of"), "call {call}: {report}");
+            seen.report("rows", &report);
+        }
+        seen.digest("numbers", &x)?;
+        seen.digest("rows", &rows)
+    }
+
+    /// Each epoch goes through the data in another order, which stands in a DVector.
+    pub(crate) fn an_order_that_is_shuffled(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let n = 2000;
+        let mut order = DVector::from_fn(session, n, |i| i as u32)?;
+        let mut x = DVector::from_fn(session, 100, |i| i as f64)?;
+        let mut plain = x.to_vec()?;
+        for epoch in 0..10 {
+            // The same one for two epochs, in the end.
+            let mut to: Vec<u32> = (0..n as u32).collect();
+            to.sort_by_key(|&i| mix(u64::from(i) ^ (epoch.min(8) + 1) << 32));
+            order.set(0, to[0])?;
+            order.write(1, &to[1..])?;
+            let report = async_parallel_for!(0..n, [&order, &mut x], |k| {
+                let at = order[k] as usize;
+                let other = x[at % 100];
+                x[at * 7 % 100] = 0.5 * x[at * 7 % 100] + 0.25 * other;
+            })?;
+            for k in report.serial_order() {
+                let at = to[k] as usize;
+                plain[at * 7 % 100] = 0.5 * plain[at * 7 % 100] + 0.25 * plain[at % 100];
+            }
+            assert_eq!(bits(x.to_vec()?), bits(plain.clone()), "epoch {epoch}");
+            let serial = report.strategy() == Strategy::Serial;
+            assert!(serial || epoch < 4, "epoch {epoch}: {report}");
+            assert!(report.misspeculations() == 0 || epoch <= 4, "epoch {epoch}: {report}");
+            seen.report("epoch", &report);
+        }
+        seen.digest("x", &x)
     }
 
     /// The rows below row `k`, which is captured as a value.
@@ -417,6 +498,28 @@ fn memory_bounds_how_many_plans_are_kept() {
         assert!(x.to_vec().unwrap() == plain, "{k}");
     }
     assert!((2..13).contains(&again), "{again} of 13");
+}
+
+/// An epoch of many short minibatches, each of which conflicts with itself.
+fn many_ranges_find_their_plans_again() {
+    let session = crate::common::session(2);
+    let (batches, each) = (1500, 8);
+    let mut x = DVector::from_fn(&session, 50, |i| i as u64).unwrap();
+    let mut plain = x.to_vec().unwrap();
+    for epoch in 0..2 {
+        for batch in 0..batches {
+            let range = batch * each..(batch + 1) * each;
+            let report = async_parallel_for!(range, [&mut x], |i| {
+                x[i % 50] = x[i % 50].wrapping_mul(5) ^ x[i * 3 % 50];
+            })
+            .unwrap();
+            for i in report.serial_order() {
+                plain[i % 50] = plain[i % 50].wrapping_mul(5) ^ plain[i * 3 % 50];
+            }
+            assert_eq!(report.reused(), epoch > 0, "epoch {epoch}, minibatch {batch}");
+        }
+        assert_eq!(x.to_vec().unwrap(), plain);
+    }
 }
 
 /// The stages of a fast Fourier transform: one loop, whose pattern follows from a captured value.

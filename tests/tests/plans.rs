@@ -93,7 +93,7 @@ fn plans_belong_to_a_place_a_body_and_its_captures() {
     assert!(a.iter().unwrap().eq((0..10).map(|i| 2 * i)) && b.iter().unwrap().eq((0..10).map(|i| i as f32 * 4.0)));
 }
 
-/// A place in the source keeps 1,024 plans; plans of DVectors that are gone make room.
+/// A place in the source keeps thousands of short plans; plans of DVectors that are gone make room.
 #[test]
 fn dropped_vectors_forget_their_plans() {
     let session = session(1);
@@ -109,10 +109,10 @@ fn dropped_vectors_forget_their_plans() {
         drop(short_lived);
     }
     assert!(keeps(&mut first), "plans of vectors that are gone pushed it out");
-    let mut others: Vec<DVector<u64>> = (0..1100).map(|_| fresh()).collect();
+    let mut others: Vec<DVector<u64>> = (0..9000).map(|_| fresh()).collect();
     others.iter_mut().for_each(|other| assert!(!keeps(other)));
     let again = others.iter_mut().map(&keeps).filter(|&reused| reused).count();
-    assert!((500..1100).contains(&again), "{again} of 1100 plans were kept, which were used in turn");
+    assert!((3000..9000).contains(&again), "{again} of 9000 plans were kept, which were used in turn");
 }
 
 /// All that a schedule is.
@@ -331,7 +331,8 @@ fn patterns_read_off_a_sample_keep_all_promises() {
     for order in [Order::Any, Order::Preserve] {
         for hidden in [false, true] {
             let (report, bits) = long_epoch(1, &data, hidden, order);
-            assert_eq!(report.inferred(), !hidden);
+            // In the loop's own order a sample shows that little could run at the same time.
+            assert_eq!(report.inferred(), !hidden && order == Order::Any);
             assert_eq!(report.misspeculations(), 0);
             let rows = bits.len() - 1;
             match order {

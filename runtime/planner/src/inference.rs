@@ -150,6 +150,7 @@ fn rule_of<'f>(
         let index = (entry >> 1) as usize;
         sources.push((Source::Constant(index), false));
         sources.push((Source::InStep { offset: index.wrapping_sub(first.start) }, false));
+        sources.push((Source::Back { from: index.wrapping_add(first.start) }, false));
     }
     sources.extend(candidates.iter().map(|&field| (field, false)));
     for (iterations, log) in logs() {

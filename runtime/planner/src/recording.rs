@@ -89,6 +89,8 @@ pub struct Recording<'f> {
     survey: Option<Survey>,
     /// Whether this is a sample of a loop that is too long to be recorded in full.
     no_more: bool,
+    /// Whether it is a sample that shows that the loop should run serially, since few iterations could run at the same time.
+    pub(crate) narrow: bool,
 }
 
 /// Loops with more iterations than this are never recorded in full, and have no plan that lists iterations: it has 32 bits for each.
@@ -120,23 +122,9 @@ impl<'f> Recording<'f> {
         let (iterations, slice): (usize, _) = (lens().sum(), lens().next().unwrap_or(SLICE).max(1));
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
-        let (rules, nanos_each) = (Vec::new(), 0.0);
         let cut_short = slices.iter().filter_map(|slice| slice.iter().map(|log| log.cut_short).max()).sum();
-        Recording {
-            range,
-            usage,
-            slices,
-            rules,
-            outline: Vec::new(),
-            in_all_blocks,
-            accesses_each,
-            cut_short,
-            peak_bytes,
-            nanos_each,
-            slice,
-            survey: None,
-            no_more: false,
-        }
+        let nothing = Recording::of_rules(range, usage, Vec::new());
+        Recording { slices, in_all_blocks, accesses_each, cut_short, peak_bytes, slice, ..nothing }
     }
 
     /// A loop of which nothing is known but rules.
@@ -155,12 +143,18 @@ impl<'f> Recording<'f> {
             slice: SLICE,
             survey: None,
             no_more: false,
+            narrow: false,
         }
     }
 
     /// A sample that stands for a loop that is too long to be recorded in full.
     pub fn and_no_more(self) -> Self {
         Recording { no_more: true, ..self }
+    }
+
+    /// The same of one that shows that the loop should run serially.
+    pub fn as_narrow(self) -> Self {
+        Recording { narrow: true, ..self }
     }
 
     /// Why no plan can list what the iterations touch, or them, if that is so.

@@ -130,6 +130,10 @@ pub(crate) enum Source<'f> {
     InStep {
         offset: usize,
     },
+    /// The iteration's number counted down from this: the loop goes backwards.
+    Back {
+        from: usize,
+    },
     /// An unsigned number in the element of the running iteration.
     Field {
         fields: Fields<'f>,
@@ -143,6 +147,7 @@ pub(crate) enum Source<'f> {
 pub(crate) enum SourceSpec {
     Constant(usize),
     InStep { offset: usize },
+    Back { from: usize },
     Field { capture: usize, byte: usize, width: Width },
 }
 
@@ -152,6 +157,7 @@ impl SourceSpec {
         Some(match *self {
             SourceSpec::Constant(index) => Source::Constant(index),
             SourceSpec::InStep { offset } => Source::InStep { offset },
+            SourceSpec::Back { from } => Source::Back { from },
             SourceSpec::Field { capture, byte, width } => {
                 let end = byte.checked_add(width.bytes())?;
                 let fields = match fields {
@@ -169,6 +175,7 @@ impl Source<'_> {
         match *self {
             Source::Constant(index) => SourceSpec::Constant(index),
             Source::InStep { offset } => SourceSpec::InStep { offset },
+            Source::Back { from } => SourceSpec::Back { from },
             Source::Field { width, place: FieldPlace { capture, byte }, .. } => {
                 SourceSpec::Field { capture, byte, width }
             }
@@ -179,6 +186,7 @@ impl Source<'_> {
         match self {
             Source::Constant(index) => *index,
             Source::InStep { offset } => iteration.wrapping_add(*offset),
+            Source::Back { from } => from.wrapping_sub(iteration),
             Source::Field { fields, width, place } => fields.number(iteration, place.byte, *width),
         }
     }
@@ -247,6 +255,7 @@ impl Rule<'_> {
         const FAR: usize = 8;
         let steps = self.sources.iter().filter_map(|(source, _)| match source {
             Source::InStep { offset } => Some(*offset as isize),
+            Source::Back { from } => Some(*from as isize),
             _ => None,
         });
         let ends = steps.fold(None, |ends: Option<(isize, isize)>, step| {
@@ -257,12 +266,13 @@ impl Rule<'_> {
 
     /// Whether it has an iteration touch what the one before it writes.
     pub(crate) fn is_a_chain(&self) -> bool {
-        let in_step = |(source, write): &(Source<'_>, bool)| match source {
-            Source::InStep { offset } => Some((*offset, *write)),
-            _ => None,
+        let next = |writer: &Source<'_>, by: &Source<'_>| match (writer, by) {
+            (Source::InStep { offset: at }, Source::InStep { offset: by }) => *at == by.wrapping_add(1),
+            (Source::Back { from: at }, Source::Back { from: by }) => *by == at.wrapping_add(1),
+            _ => false,
         };
-        let written = || self.sources.iter().filter_map(in_step).filter(|(_, write)| *write);
-        self.sources.iter().filter_map(in_step).any(|(by, _)| written().any(|(at, _)| at == by.wrapping_add(1)))
+        let written = || self.sources.iter().filter(|(_, write)| *write);
+        self.sources.iter().any(|(by, _)| written().any(|(at, _)| next(at, by)))
     }
 
     /// Whether its accesses write, where all do or all don't.
@@ -349,6 +359,11 @@ mod tests {
         assert!(!rule(&[(0, true), (1, false)]).is_a_chain(), "nobody touches what is written");
         assert!(!rule(&[(-2, false), (0, true)]).is_a_chain(), "two chains");
         assert!(!rule(&[(-1, false), (0, false)]).is_a_chain());
+        let back = |steps: &[(usize, bool)]| Rule {
+            sources: steps.iter().map(|&(from, write)| (Source::Back { from }, write)).collect(),
+        };
+        assert!(back(&[(9, true), (10, false)]).is_a_chain());
+        assert!(!back(&[(9, true), (8, false)]).is_a_chain(), "from before the loop");
         let constant = Rule { sources: vec![(Source::Constant(3), true), (Source::InStep { offset: 2 }, false)] };
         assert!(!constant.is_a_chain());
     }

@@ -215,6 +215,39 @@ impl<T: 'static> DVector<T> {
         })
     }
 
+    /// Replaces the elements from the `start`-th on by clones of these, in one step: that takes much less time than many calls of
+    /// [`set`](DVector::set). The plans of loops stay valid.
+    ///
+    /// ```
+    /// # use stradsap_runtime as stradsap;
+    /// use stradsap::{DVector, Session};
+    ///
+    /// let session = Session::builder().threads(1).build()?;
+    /// let mut order = DVector::from_fn(&session, 5, |i| i as u32)?;
+    /// order.write(1, &[4, 3, 2])?;
+    /// assert_eq!(order.to_vec()?, [0, 4, 3, 2, 4]);
+    /// assert!(order.write(3, &[0, 0, 0]).is_err());
+    /// # Ok::<(), stradsap_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; nothing is replaced then.
+    pub fn write(&mut self, start: usize, elements: &[T]) -> Result<()>
+    where
+        T: Clone,
+    {
+        let range = start..start.saturating_add(elements.len());
+        if range.end > self.len() {
+            return Err(self.elements.out_of_bounds(&range));
+        }
+        // A clone that panics leaves all elements as they were.
+        let fresh = elements.to_vec();
+        self.change(|own| {
+            let places = own.get_mut(range).into_iter().flatten();
+            places.zip(fresh).for_each(|(place, element)| *place = element);
+        })
+    }
+
     /// `len` elements that are with workers.
     pub(crate) fn elsewhere(session: Arc<SessionInner>, id: u64, len: usize, home: Home) -> Self
     where

@@ -188,7 +188,7 @@ impl<'c> Call<'c> {
     }
 
     fn run(mut self) -> Result<LoopReport> {
-        let kept = self.session.slot::<Plans>().take(&self.key, self.digests);
+        let kept = self.kept();
         let mut reused = kept.is_some();
         let mut cached = match kept {
             Some(cached) => cached,
@@ -202,6 +202,9 @@ impl<'c> Call<'c> {
             match self.backend.run(&self, &cached.plan, &mut cached.installed, trace) {
                 Ok(elsewhere) => {
                     cached.misspeculations_in_row = 0;
+                    if reused && self.misspeculations == 0 {
+                        self.found(&mut cached);
+                    }
                     cached.odd.calls = if self.misspeculations > 0 { cached.odd.calls + 1 } else { 0 };
                     if let Some(misled) = &mut set_aside {
                         misled.misspeculations_in_row += 1;
@@ -406,6 +409,8 @@ impl<'c> Call<'c> {
             bytes: bytes_of(&plan, self.captured),
             odd: Odd::default(),
             by_data: false,
+            stale: 0,
+            for_all_others: false,
             plan,
             key: self.key.clone(),
             depth,

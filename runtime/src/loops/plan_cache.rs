@@ -6,7 +6,7 @@
 
 use std::any::TypeId;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -68,6 +68,10 @@ pub(crate) struct CachedPlan {
     pub(crate) odd: Odd,
     /// Whether no clock may have a say in its blocks any more, since iterations strayed by blocks that one had cut.
     pub(crate) by_data: bool,
+    /// In how many calls in a row iterations strayed from a plan of an earlier one that was made under the same values.
+    pub(crate) stale: usize,
+    /// Whether it runs the loop in its own order under values that no other plan was made under.
+    pub(crate) for_all_others: bool,
 }
 
 /// Iterations that a plan can't foresee.
@@ -88,7 +92,11 @@ const MOST_BYTES: usize = 32 << 20;
 /// or this many of different loops, if they are larger,
 const LARGE: usize = 4;
 /// and no more than this many in any case.
-const MOST: usize = 1024;
+const MOST: usize = 1 << 16;
+/// Captured values of this many calls are remembered.
+const MOST_VALUES: usize = 1 << 12;
+/// Of more plans than this many go together.
+const MANY: usize = 64;
 /// What a plan is counted as besides what grows with the loop.
 const EACH: usize = 4096;
 
@@ -162,79 +170,187 @@ pub(crate) fn bytes_of(plan: &Plan, captured: &[Captured]) -> usize {
 #[derive(Default)]
 pub(crate) struct Plans(Mutex<BTreeMap<usize, SitePlans>>);
 
-/// The plans of one place, the one that ran last at the end.
+/// A plan, and when it ran.
+struct Kept {
+    cached: CachedPlan,
+    ran: u64,
+}
+
+/// What plans stand together: those of one range and the same DDSs.
+type Shelf = (usize, usize, Vec<(u64, usize)>);
+
+fn shelf_of(key: &PlanKey) -> Shelf {
+    (key.range.start, key.range.end, key.captures.clone())
+}
+
+/// The plans of one place.
 #[derive(Default)]
 struct SitePlans {
-    plans: Vec<CachedPlan>,
-    /// How many went, since there was no room.
+    plans: BTreeMap<Shelf, Vec<Kept>>,
+    count: usize,
+    bytes: usize,
+    /// How many of them serve parts of their ranges.
+    wide: usize,
+    /// How many plans were put in,
+    puts: u64,
+    /// and how many went, since there was no room.
     gone: usize,
+    /// How many calls in a row needed a plan for their own values.
+    fresh: usize,
+    /// Values of such calls, and of those that ran by a plan for all others.
+    values: BTreeSet<Vec<u64>>,
+}
+
+/// What earlier calls say of one that needs a plan for its own values.
+pub(crate) struct Earlier {
+    /// How many calls in a row, this one included, needed one.
+    pub(crate) in_row: usize,
+    /// Whether plans went since there was no room.
+    pub(crate) gone: bool,
+    /// Whether a call had the same values.
+    pub(crate) known: bool,
 }
 
 impl Plans {
     /// Takes a plan out, if there is one that serves: rather one of that range than a wider one, then the one made under most
     /// of these captured values, then the narrowest, then the one that ran last.
     pub(crate) fn take(&self, key: &PlanKey, values: impl Fn() -> Vec<u64>) -> Option<CachedPlan> {
-        let mut sites = locked(&self.0);
-        let plans = &mut sites.get_mut(&key.site)?.plans;
-        let serving = |&at: &usize| plans[at].serves(&key.range) && plans[at].key.is_of_loop(key);
-        let mut serving = (0..plans.len()).filter(serving);
-        let first = serving.next()?;
-        let at = match serving.next() {
-            None => first,
-            Some(second) => {
-                let values = values();
-                let rank = |&at: &usize| {
-                    let CachedPlan { key: own, values: under, .. } = &plans[at];
-                    let equal = under.iter().zip(&values).filter(|(a, b)| a == b).count();
-                    (own.range == key.range, equal, Reverse(own.range.len()), at)
-                };
-                [first, second].into_iter().chain(serving).max_by_key(rank)?
-            }
-        };
-        Some(plans.remove(at))
+        locked(&self.0).get_mut(&key.site)?.take(key, &values)
     }
 
     /// Puts a plan in, and drops those for which there is no room.
     pub(crate) fn put(&self, cached: CachedPlan) {
-        let dropped = {
-            let mut sites = locked(&self.0);
-            let SitePlans { plans, gone } = sites.entry(cached.key.site).or_default();
-            plans.push(cached);
-            let mut dropped = Vec::new();
-            while let Some(at) = too_many(plans, *gone) {
-                *gone += 1;
-                dropped.push(plans.remove(at));
-            }
-            dropped
-        };
         // Plans hold copies of elements, whose drop must not run under the lock: it may drop DDSs.
+        let dropped = locked(&self.0).entry(cached.key.site).or_default().put(cached);
         drop(dropped);
+    }
+
+    /// A call at this place needs a plan for its own values.
+    pub(crate) fn needs_its_own(&self, site: usize, values: Vec<u64>) -> Earlier {
+        let mut sites = locked(&self.0);
+        let plans = sites.entry(site).or_default();
+        plans.fresh += 1;
+        Earlier { in_row: plans.fresh, gone: plans.gone > 0, known: plans.remembers(values) }
+    }
+
+    /// A call at this place ran by a plan for all others. Says whether it may have a plan of its own: its values come again, and plans have room.
+    pub(crate) fn comes_again(&self, site: usize, values: Vec<u64>) -> bool {
+        let mut sites = locked(&self.0);
+        let plans = sites.entry(site).or_default();
+        plans.remembers(values) && plans.gone == 0
+    }
+
+    /// A call at this place found its plan.
+    pub(crate) fn found_its_own(&self, site: usize) {
+        locked(&self.0).entry(site).or_default().fresh = 0;
     }
 }
 
-/// The plan that goes next, if there are too many: as if by chance one of those that differ from a newer one in nothing but
-/// captured values, else any but the newest. (Were it always the one that hasn't run for longest, loops that use more plans in
-/// turn than there is room for would find none of them again.)
-fn too_many(plans: &[CachedPlan], gone: usize) -> Option<usize> {
-    let bytes = plans.iter().fold(0, |sum: usize, cached| sum.saturating_add(cached.bytes));
-    if plans.len() <= MOST && (bytes <= MOST_BYTES || plans.len() <= 1) {
-        return None;
+impl SitePlans {
+    fn take(&mut self, key: &PlanKey, values: &dyn Fn() -> Vec<u64>) -> Option<CachedPlan> {
+        let of_loop = |kept: &&Kept| kept.cached.key.is_of_loop(key);
+        let own = self.plans.get(&shelf_of(key)).into_iter().flatten();
+        let mut found: Vec<&Kept> = own.filter(of_loop).collect();
+        if found.is_empty() && self.wide > 0 {
+            let serves = |kept: &&Kept| kept.cached.serves(&key.range) && of_loop(kept);
+            found = self.plans.values().flatten().filter(serves).collect();
+        }
+        let best = match found[..] {
+            [] | [_] => found.first().copied(),
+            _ => {
+                let values = values();
+                let rank = |kept: &&Kept| {
+                    let CachedPlan { key, values: under, for_all_others, .. } = &kept.cached;
+                    let equal = under.iter().zip(&values).filter(|(a, b)| a == b).count();
+                    (*under == values, *for_all_others, equal, Reverse(key.range.len()), kept.ran)
+                };
+                found.into_iter().max_by_key(rank)
+            }
+        };
+        let (shelf, ran) = best.map(|kept| (shelf_of(&kept.cached.key), kept.ran))?;
+        self.remove(&shelf, ran)
     }
-    let chance = ((gone as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
-    let is_variant = |&at: &usize| plans[at + 1..].iter().any(|newer| newer.key == plans[at].key);
-    let variants: Vec<usize> = (0..plans.len()).filter(is_variant).collect();
-    match variants.len() {
-        0 => (plans.len() > LARGE).then(|| chance % (plans.len() - 1)),
-        n => Some(variants[chance % n]),
+
+    fn remove(&mut self, shelf: &Shelf, ran: u64) -> Option<CachedPlan> {
+        let plans = self.plans.get_mut(shelf)?;
+        let at = plans.iter().rposition(|kept| kept.ran == ran)?;
+        let Kept { cached, .. } = plans.remove(at);
+        if plans.is_empty() {
+            self.plans.remove(shelf);
+        }
+        self.count -= 1;
+        self.bytes -= cached.bytes;
+        self.wide -= usize::from(cached.serves_parts);
+        Some(cached)
+    }
+
+    /// Gives those for which there is no room.
+    fn put(&mut self, cached: CachedPlan) -> Vec<CachedPlan> {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(cached.bytes);
+        self.wide += usize::from(cached.serves_parts);
+        self.puts += 1;
+        let shelf = shelf_of(&cached.key);
+        self.plans.entry(shelf).or_default().push(Kept { cached, ran: self.puts });
+        if self.count <= MOST && self.bytes <= MOST_BYTES { Vec::new() } else { self.make_room() }
+    }
+
+    /// Drops plans, as if by chance, of those that differ from a newer one in nothing but captured values; where there is none any more,
+    /// of all but the newest. (Were it always the one that hasn't run for longest, loops that use more plans in
+    /// turn than there is room for would find none of them again.) Many small ones go together, since looking for them takes time.
+    fn make_room(&mut self) -> Vec<CachedPlan> {
+        let bytes = if self.count > MANY { MOST_BYTES / 8 * 7 } else { MOST_BYTES };
+        let mut dropped = Vec::new();
+        for variants in [true, false] {
+            let mut candidates = self.candidates(variants);
+            while (self.count > MOST || self.bytes > bytes) && !candidates.is_empty() {
+                if !variants && self.count <= LARGE {
+                    break;
+                }
+                let chance = ((self.gone as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
+                self.gone += 1;
+                let (ran, shelf) = candidates.swap_remove(chance % candidates.len());
+                dropped.extend(self.remove(&shelf, ran));
+            }
+        }
+        dropped
+    }
+
+    /// All plans but the newest, or the variants among them, in the order in which they ran.
+    fn candidates(&self, variants: bool) -> Vec<(u64, Shelf)> {
+        let mut found = Vec::new();
+        for (shelf, plans) in &self.plans {
+            for (at, Kept { cached, ran }) in plans.iter().enumerate() {
+                let newer = || plans[at + 1..].iter().rev().any(|newer| newer.cached.key == cached.key);
+                if if variants { newer() } else { *ran != self.puts } {
+                    found.push((*ran, shelf.clone()));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Whether it knew these values. It knows them from now on.
+    fn remembers(&mut self, values: Vec<u64>) -> bool {
+        let known = self.values.contains(&values);
+        if !known && self.values.len() < MOST_VALUES {
+            self.values.insert(values);
+        }
+        known
     }
 }
 
 impl Slot for Plans {
     fn forget(&self, dds: u64) {
         let mut removed = Vec::new();
-        for SitePlans { plans, .. } in locked(&self.0).values_mut() {
-            let uses = |cached: &CachedPlan| cached.key.captures.iter().any(|&(id, _)| id == dds);
-            removed.extend(plans.extract_if(.., |cached| uses(cached)));
+        for site in locked(&self.0).values_mut() {
+            let uses = |shelf: &&Shelf| shelf.2.iter().any(|&(id, _)| id == dds);
+            let shelves: Vec<Shelf> = site.plans.keys().filter(uses).cloned().collect();
+            for shelf in shelves {
+                let runs: Vec<u64> = site.plans[&shelf].iter().map(|kept| kept.ran).collect();
+                removed.extend(runs.into_iter().filter_map(|ran| site.remove(&shelf, ran)));
+            }
         }
         drop(removed);
     }

@@ -129,6 +129,9 @@ pub(crate) unsafe fn record<'l>(
         let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
         // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
         let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
+        if !may_be_table && beforehand::is_narrow(&sampled, &shapes, &options.planning(tables)) {
+            return (sampled.as_narrow(), Depth::Sampled);
+        }
         if let Some(recording) = inferred.filter(|_| !may_be_table) {
             return (recording, Depth::Sampled);
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::body::capture::{Captured, Kind};
 use crate::loops::call::Call;
-use crate::loops::plan_cache::{CachedPlan, PlanKey};
+use crate::loops::plan_cache::{CachedPlan, PlanKey, Plans};
 use crate::loops::record::Depth;
 use crate::planner::plan::{Facts, Plan};
 use crate::session::error::Result;
@@ -17,6 +18,15 @@ pub(super) const MISSPECULATIONS: usize = 3;
 const MOST_ODD: usize = 64;
 /// and after this many calls in a row with a new one the loop runs serially.
 const ODD_CALLS: usize = 8;
+/// After this many calls in a row that each needed a plan for its own captured values,
+const FRESH: usize = 8;
+/// or this many where there is no room for all of these plans, or where what the loop reads had changed,
+const FRESH_WHERE_SOME_GO: usize = 4;
+const STALE: usize = 4;
+/// a loop runs in its own order that has this many iterations or more,
+const LIGHT: usize = 1024;
+/// and writes elements of this many bytes at most.
+const SMALL: usize = 64;
 /// A plan of which iterations run alone must promise this much over serial execution, on this many threads.
 const WORTHWHILE: (f64, usize) = (1.2, 8);
 
@@ -79,6 +89,56 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// The plan of an earlier call that serves this one.
+    pub(super) fn kept(&self) -> Option<CachedPlan> {
+        let plans = self.session.slot::<Plans>();
+        let kept = plans.take(&self.key, self.digests)?;
+        if kept.for_all_others && plans.comes_again(self.key.site, (self.digests)()) {
+            self.store(kept);
+            return None;
+        }
+        Some(kept)
+    }
+
+    /// The plan of an earlier call was the right one.
+    pub(super) fn found(&self, cached: &mut CachedPlan) {
+        cached.stale = 0;
+        if !cached.for_all_others {
+            self.session.slot::<Plans>().found_its_own(self.key.site);
+        }
+    }
+
+    /// Whether a plan that serves one call alone takes longer than the loop in its own order: it has many iterations, which write small
+    /// elements. (A clock would know more, but bits depend on the order.)
+    fn is_light(&self) -> bool {
+        let PlanKey { range, options, .. } = &self.key;
+        let small = |capture: &Captured| match capture.kind {
+            Kind::Vector { ops, writable, .. } => !writable || ops.size <= SMALL && !ops.needs_drop,
+            Kind::Reduction { .. } | Kind::Relaxed { .. } => true,
+        };
+        options.strategy.is_none() && options.parts.is_none() && range.len() >= LIGHT && self.captured.iter().all(small)
+    }
+
+    /// Says that plans serve one call alone. The loop's own order, where that is better.
+    fn after_many_plans(&self, calls: usize, why: &str) -> Result<Option<CachedPlan>> {
+        let many =
+            format!("in each of the last {calls} calls iterations touched other elements than in those before, {why}");
+        if !self.is_light() {
+            if calls.is_power_of_two() && self.key.options.strategy.is_none() {
+                warning!("{}: {many}, so each was planned anew; `strategy = Serial` needs no plan", self.site);
+            }
+            return Ok(None);
+        }
+        warning!(
+            "{}: runs serially from now on: {many}, and a plan for one call takes longer than the call; `strategy = Grid` plans \
+             each all the same",
+            self.site
+        );
+        let cached = self.own_order(Facts { reason: many, ..Facts::default() })?;
+        self.explain(&cached)?;
+        Ok(Some(cached))
+    }
+
     /// Whether a plan was made for other captured values, or for more iterations.
     fn is_of_others(&self, kept: &CachedPlan) -> bool {
         kept.key.range != self.key.range || kept.values != (self.digests)()
@@ -90,6 +150,15 @@ impl Call<'_> {
         let of_part = old.key.range != self.key.range;
         old.serves_parts &= !of_part;
         self.store(old);
+        let earlier = self.session.slot::<Plans>().needs_its_own(self.key.site, (self.digests)());
+        let enough = earlier.in_row >= if earlier.gone { FRESH_WHERE_SOME_GO } else { FRESH };
+        if enough
+            && !of_part
+            && !earlier.known
+            && let Some(own) = self.after_many_plans(earlier.in_row, "as captured values say")?
+        {
+            return Ok(CachedPlan { for_all_others: true, ..own });
+        }
         let mut fresh = self.make_plan(Depth::Sampled)?;
         fresh.serves_parts &= !of_part;
         Ok(fresh)
@@ -152,6 +221,13 @@ impl Call<'_> {
     ) -> Result<CachedPlan> {
         self.misspeculations += 1;
         let in_row = old.misspeculations_in_row + 1;
+        let stale = old.stale + usize::from(reused);
+        if reused
+            && stale >= STALE
+            && let Some(own) = self.after_many_plans(stale, "as what they read says")?
+        {
+            return Ok(own);
+        }
         let hopeless = old.depth == Depth::Concrete && !reused;
         if self.may_stand_alone(old, reused)
             && let Some(iteration) = iteration
@@ -188,6 +264,7 @@ impl Call<'_> {
         };
         fresh.misspeculations_in_row = in_row;
         fresh.odd.calls = old.odd.calls;
+        fresh.stale = stale;
         Ok(fresh)
     }
 }

@@ -64,7 +64,8 @@ pub(crate) fn unite(
     results: impl Iterator<Item = BlockResult>,
 ) -> Vec<u64> {
     let mut words = before.to_vec();
-    let mut additions: Additions = vec![Vec::new(); words.len()];
+    // By capture, and by block.
+    let mut additions: Vec<Additions> = vec![Vec::new(); words.len()];
     let serial = plan.strategy == Strategy::Serial;
     for result in results {
         for (c, capture) in captured.iter().enumerate() {
@@ -75,20 +76,33 @@ pub(crate) fn unite(
             }
         }
         for (all, block) in additions.iter_mut().zip(result.additions) {
-            all.extend(block);
+            all.push(block);
         }
     }
-    for (c, mut additions) in additions.into_iter().enumerate() {
+    for (c, additions) in additions.into_iter().enumerate() {
         if let Kind::Reduction { ops, .. } = captured[c].kind
             && ops.ordered
             && order == Order::Preserve
             && !serial
         {
-            additions.sort_by_key(|&(iteration, _)| iteration);
-            words[c] = additions.iter().fold(before[c], |sum, &(_, word)| (ops.unite)(sum, word));
+            words[c] = in_order(additions).fold(before[c], |sum, (_, word)| (ops.unite)(sum, word));
         }
     }
     words
+}
+
+/// All additions in the order of the iterations. (Blocks of neighbours, one after the other, have them in order already.)
+fn in_order(mut blocks: Additions) -> impl Iterator<Item = (usize, u64)> {
+    blocks.retain(|block| !block.is_empty());
+    blocks.sort_by_key(|block| block.first().map(|first| first.0));
+    let ascend = blocks.iter().all(|block| block.is_sorted_by_key(|at| at.0));
+    let apart = blocks.windows(2).all(|two| two[0].last().map(|last| last.0) <= two[1].first().map(|first| first.0));
+    if !ascend || !apart {
+        let mut all: Vec<(usize, u64)> = blocks.drain(..).flatten().collect();
+        all.sort_by_key(|at| at.0);
+        blocks.push(all);
+    }
+    blocks.into_iter().flatten()
 }
 
 /// Puts everything back as it was before the loop, and then drops what the loop had made of it. Says what the first destructor

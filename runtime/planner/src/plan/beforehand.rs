@@ -1,9 +1,9 @@
 //! What a sample of the iterations, or the rules that they follow, tell: that no plan would promise anything, so that the
 //! rest need not be recorded, or no plan looked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::make::{WORTHWHILE, promises_little};
+use super::make::{BLOCK_COST, WORKERS, WORTHWHILE, listed_cost, promises_little};
 use super::sort::writes_any_of;
 use super::{Facts, HotDds};
 use crate::options::{Order, PlanOptions};
@@ -38,6 +38,61 @@ pub(super) fn serial(recording: &Recording<'_>, shapes: &[CaptureShape], options
         .or_else(|| with_hot_element(recording))
         .or_else(|| all_against_all(recording, shapes, options))
         .or_else(|| in_a_chain(recording, options))
+        .or_else(|| narrow(recording))
+}
+
+/// Whether a sample shows that a loop that keeps its order, and is no table, should run serially: in wavefronts of single iterations
+/// too few stand, or looking them up takes longer than they do, and blocks of a grid promise nothing.
+pub fn is_narrow(sampled: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> bool {
+    let PlanOptions { order, strategy, parts, grain, columns, .. } = options;
+    let free = strategy.is_none() && parts.is_none() && grain.is_none() && columns.is_none();
+    let (shared, n) = (sampled.shared(), sampled.recorded());
+    if *order != Order::Preserve || !free || !is_sample(sampled) || shared.is_empty() || n < ENOUGH {
+        return false;
+    }
+    let wide = n as f64 / wavefronts(sampled, &shared).max(1) as f64;
+    let pays = listed_cost(sampled, options) * WORTHWHILE <= WORKERS as f64;
+    let blocks = (wide * (1.0 + sampled.accesses_each)) as u64 / BLOCK_COST;
+    let may_pay = pays && blocks >= WORKERS as u64;
+    !may_pay && promises_little(&sampled.by_itself(n), shapes, options)
+}
+
+/// What is to be said of such a loop.
+fn narrow(sampled: &Recording<'_>) -> Option<Facts> {
+    if !sampled.narrow {
+        return None;
+    }
+    let reason = "in the loop's own order too few iterations could run at the same time, by a sample".to_string();
+    let hot: Vec<HotDds> = sampled.shared().into_iter().map(|c| hot_of(sampled, c)).collect();
+    let accesses = hot.iter().map(|dds| dds.accesses).sum();
+    Some(Facts { reason, hot, accesses, ..Facts::default() })
+}
+
+/// How many wavefronts the iterations of a sample have, as a loop of their own that keeps its order.
+fn wavefronts(sampled: &Recording<'_>, shared: &[usize]) -> u32 {
+    // The last wavefront that writes an element, and that touches it, each plus one.
+    let mut last: Vec<HashMap<u32, (u32, u32)>> = shared.iter().map(|_| HashMap::new()).collect();
+    let mut most = 0;
+    for slice in &sampled.slices {
+        for k in 0..slice[shared[0]].iterations {
+            let accesses =
+                || shared.iter().enumerate().flat_map(|(slot, &c)| slice[c].of(k).iter().map(move |at| (slot, at)));
+            let after = accesses().map(|(slot, entry)| {
+                let (writer, any) = last[slot].get(&(entry >> 1)).copied().unwrap_or_default();
+                if entry & 1 == 1 { any } else { writer }
+            });
+            let own = after.max().unwrap_or(0) + 1;
+            for (slot, entry) in accesses() {
+                let seen = last[slot].entry(entry >> 1).or_default();
+                seen.1 = seen.1.max(own);
+                if entry & 1 == 1 {
+                    seen.0 = own;
+                }
+            }
+            most = most.max(own);
+        }
+    }
+    most
 }
 
 /// By the rules that a loop follows that keeps its order, each iteration writes what the next one touches, and nothing leads

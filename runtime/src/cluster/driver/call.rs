@@ -324,6 +324,9 @@ impl LoopBackend for Cluster {
             if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(false)) {
                 return Ok((sampled.as_outline(&samples), Depth::Sampled));
             }
+            if beforehand::is_narrow(&sampled, &shapes, &options.planning(false)) {
+                return Ok((sampled.as_narrow(), Depth::Sampled));
+            }
             if may_be_away && let Some(recording) = self.surveyed(&mut state, call, &sampled, &samples)? {
                 return Ok((recording, Depth::Sampled));
             }
