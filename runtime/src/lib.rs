@@ -80,7 +80,7 @@ pub mod private {
         typed_body, typed_scratch,
     };
     pub use crate::body::outcome::Outcome;
-    pub use crate::body::sharing::{ShowsNone, ShowsState};
+    pub use crate::body::sharing::{IsCollection, IsNoCollection, ShowsNone, ShowsState};
     pub use crate::body::summed::{AddsInOrder, AddsUp, SumCapture, Tallied, handle_type, sum, summed};
     pub use crate::body::value::kinds::{
         BySerde, ChooseCode, ChooseCopy, ChooseFunction, ChooseKnown, ChooseNone, ChooseSerde,

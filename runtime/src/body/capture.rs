@@ -284,7 +284,7 @@ pub trait Capture {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured by reference",
     label = "only DDSs, reductions and relaxed state can be captured by reference",
-    note = "capture it as a value instead: its name without `&`"
+    note = "capture a value by its name without `&`; a `Session` can't be captured: make reductions, relaxed state and generators of random numbers before the loop, and capture those"
 )]
 pub trait ReadCapture {
     /// The DDS behind the references.

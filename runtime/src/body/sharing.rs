@@ -6,7 +6,7 @@
 
 use std::any::type_name;
 use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -109,6 +109,54 @@ pub trait ShowsNone {
 }
 
 impl<T: ?Sized> ShowsNone for &Probe<'_, T> {}
+
+/// No collection of the standard library.
+#[diagnostic::on_unimplemented(
+    message = "a captured `{Self}` can't be changed: every iteration gets the same one",
+    label = "this method changes it",
+    note = "for a copy that lasts one iteration use `let mut copy = name.clone();`; for a sum use a reduction (`session.sum(0.0)`); for what the loop leaves, a `DVector` or `DMap` captured as `&mut x`"
+)]
+pub trait ChangedValue {}
+
+/// For collections, of which the macro found a call of a method that changes them. rustc would say that their capture isn't `mut`.
+pub trait IsCollection {
+    /// The type.
+    type Holder: ?Sized;
+    /// Refuses the call.
+    fn check_unchanged(&self)
+    where
+        Self::Holder: ChangedValue,
+    {
+    }
+}
+
+macro_rules! collections {
+    ($([$($generic:tt)*] $collection:ty;)*) => {$(
+        impl<$($generic)*> IsCollection for Probe<'_, $collection> {
+            type Holder = $collection;
+        }
+    )*};
+}
+collections! {
+    [T] Vec<T>;
+    [T] VecDeque<T>;
+    [T] BinaryHeap<T>;
+    [T] BTreeSet<T>;
+    [K, V] BTreeMap<K, V>;
+    [T, S] HashSet<T, S>;
+    [K, V, S] HashMap<K, V, S>;
+    [T] [T];
+    [T, const N: usize] [T; N];
+    [] String;
+}
+
+/// For all others.
+pub trait IsNoCollection {
+    /// Lets it pass.
+    fn check_unchanged(&self) {}
+}
+
+impl<T: ?Sized> IsNoCollection for &Probe<'_, T> {}
 
 /// The first bytes of captured values that may hide such state, each with its type.
 #[doc(hidden)]

@@ -133,6 +133,37 @@ impl<N: Number, W: Which> ExtremeOps<N, W> {
     });
 }
 
+/// Implemented by nothing: a reduction's value is known after the loop.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a reduction can't be read in a loop's body",
+    label = "its value is known after the loop",
+    note = "other iterations add to it at the same time: call `get` after the loop",
+    note = "state that iterations read while others add to it is relaxed: `session.relaxed(0.0)`"
+)]
+pub trait ReadInBody {}
+
+/// `get` of a view, which is there for what rustc says of it.
+macro_rules! unread {
+    ($([$($generic:tt)*] $view:ty, $n:ty;)*) => {$(
+        impl<$($generic)*> $view {
+            #[doc(hidden)]
+            pub fn get(&self) -> $n
+            where
+                Self: ReadInBody,
+            {
+                unreachable!("nothing implements `ReadInBody`")
+            }
+        }
+    )*};
+}
+unread! {
+    [N: Number, const C: usize] SumView<'_, N, C>, N;
+    [N: Number, W: Which, const C: usize] ExtremeView<'_, N, W, C>, N;
+    [J: Joins, const C: usize] FlagView<'_, J, C>, bool;
+    [const C: usize] CountView<'_, C>, u64;
+}
+
 macro_rules! driver_side {
     ($([$($generic:tt)*] $t:ty, $n:ty, $ops:expr;)*) => {$(
         impl<$($generic)*> $t {

@@ -193,6 +193,7 @@ mod tests {
             place: syn::parse_str(name).unwrap(),
             written: syn::parse_str(name).unwrap(),
             near: 0,
+            changed_by: Default::default(),
         };
         let captures =
             [capture("a", Mode::Write), capture("b", Mode::Write), capture("c", Mode::Read), capture("n", Mode::Value)];

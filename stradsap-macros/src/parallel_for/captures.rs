@@ -1,5 +1,7 @@
 //! The capture list: what it may say, and what people write instead.
 
+use std::cell::OnceCell;
+
 use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Expr, ExprReference, Ident, Member, UnOp};
@@ -89,7 +91,7 @@ fn understand(entry: Expr, cx: &Ctxt) -> Option<Capture> {
         cx.error_on(&written, constant(&name));
         return None;
     }
-    Some(Capture { name, mode, and, place, written, near: 0 })
+    Some(Capture { name, mode, and, place, written, near: 0, changed_by: OnceCell::new() })
 }
 
 /// The identifier that an expression is.
@@ -145,8 +147,18 @@ fn constant(name: &Ident) -> String {
 }
 
 /// Source text without the spaces that token streams put around punctuation.
-pub(crate) fn text(place: &Expr) -> String {
-    place.to_token_stream().to_string().replace(" . ", ".").replace(" (", "(").replace("( ", "(")
+pub(crate) fn text(place: &impl ToTokens) -> String {
+    let tight = [
+        (" . ", "."),
+        (" .. ", ".."),
+        (" ..= ", "..="),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        ("& ", "&"),
+        (" ,", ","),
+    ];
+    tight.into_iter().fold(place.to_token_stream().to_string(), |text, (loose, tight)| text.replace(loose, tight))
 }
 
 fn same_name(before: &Capture, again: &Capture) -> String {

@@ -29,6 +29,7 @@ use syn::{Error, Expr, ExprMethodCall, ExprReference, Token};
 
 use super::apart;
 use super::async_for::old::shown;
+use super::body::call_unknown;
 use super::ir::{Capture, Closure, Kind, Mode};
 use crate::ctxt::compile_errors;
 
@@ -222,11 +223,15 @@ pub(crate) fn refuse_state(values: &[&Capture]) -> TokenStream {
     let checks = values.iter().enumerate().map(|(at, capture)| {
         let span = own_span(capture.place.span());
         let at = syn::Index { index: at as u32, span };
-        quote_spanned!(span=> (&values.#at.probe()).check_value();)
+        let changed = capture.changed_by.get().map(|method| {
+            let span = own_span(method.span());
+            quote_spanned!(span=> (&values.#at.probe()).check_unchanged();)
+        });
+        quote_spanned!(span=> (&values.#at.probe()).check_value(); #changed)
     });
     quote_spanned! {Span::mixed_site()=> {
         #[allow(unused_imports)]
-        use ::stradsap::__private::{ShowsNone as _, ShowsState as _};
+        use ::stradsap::__private::{IsCollection as _, IsNoCollection as _, ShowsNone as _, ShowsState as _};
         #(#checks)*
     }}
 }
@@ -395,9 +400,12 @@ pub(crate) fn statements(body: &Expr) -> Vec<TokenStream> {
     }
 }
 
-/// A warning for each capture that the body never mentions. Stable macros can't warn, but they can use something
+/// A warning for each capture that the body never mentions, unless it calls a macro whose definition may. Stable macros can't warn, but they can use something
 /// that is deprecated.
 pub(crate) fn warnings(captures: &[Capture], problem: &str, bodies: &TokenStream) -> TokenStream {
+    if call_unknown(bodies.clone()) {
+        return TokenStream::new();
+    }
     let unused = captures.iter().filter(|capture| !mentions(bodies.clone(), &capture.name));
     unused
         .map(|capture| {

@@ -205,7 +205,7 @@ mod tests {
         let captures = [("a", Mode::Value), ("x", Mode::Read), ("y", Mode::Write)].map(|(name, mode)| {
             let name = Ident::new(name, proc_macro2::Span::call_site());
             let place: Expr = syn::parse_quote!(#name);
-            Capture { name, mode, and: None, written: place.clone(), place, near: 0 }
+            Capture { name, mode, and: None, written: place.clone(), place, near: 0, changed_by: Default::default() }
         });
         of(&body, &index, &captures)
     }

@@ -220,6 +220,7 @@ mod tests {
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&x),
             near: 0,
+            changed_by: Default::default(),
         };
         let mut captures = [capture];
         rewrite(&mut body, &index, &mut captures);
@@ -240,7 +241,15 @@ mod tests {
             let captures = [("x", Mode::Write), ("z", Mode::Read)].map(|(name, mode)| {
                 let name = Ident::new(name, proc_macro2::Span::call_site());
                 let place: Expr = syn::parse_quote!(#name);
-                Capture { name, mode, and: None, written: place.clone(), place, near: 0 }
+                Capture {
+                    name,
+                    mode,
+                    and: None,
+                    written: place.clone(),
+                    place,
+                    near: 0,
+                    changed_by: Default::default(),
+                }
             });
             writes_own(&body, &Parameter { pattern: closure.inputs[0].clone() }, &captures)
         };

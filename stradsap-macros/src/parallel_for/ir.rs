@@ -1,5 +1,7 @@
 //! A loop that has been understood: what both loops have.
 
+use std::cell::OnceCell;
+
 use proc_macro2::Span;
 use syn::{Expr, Ident, Pat, ReturnType, Token};
 
@@ -59,6 +61,8 @@ pub(crate) struct Capture {
     pub(crate) written: Expr,
     /// How far from the loop's index the body indexes it: see `indices`.
     pub(crate) near: usize,
+    /// Of a value: the first method that the body calls on it and that changes collections.
+    pub(crate) changed_by: OnceCell<Ident>,
 }
 
 impl Kind {

@@ -1,10 +1,12 @@
 //! The macros' input as it was written: expressions with commas between, so that rustfmt can format it.
 
 use proc_macro2::Span;
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Error, Expr, ExprClosure, Ident, Result, Token, token};
+use syn::{Error, Expr, ExprClosure, Ident, Pat, Result, Token, token};
 
+use super::captures::text;
 use super::sums;
 
 /// `name = value`
@@ -19,6 +21,21 @@ pub(crate) fn comma(input: ParseStream<'_>, after: &str, usage: &str) -> Result<
         return Err(Error::new(Span::call_site(), format!("nothing follows {after}: {usage}")));
     }
     input.parse::<Token![,]>().map(|_| ())
+}
+
+/// Refuses what a plain loop begins with, `i in 0..n` or `for i in 0..n`. The body's parameter is called `what`, `list` stands
+/// between the range and the body.
+pub(crate) fn refuse_in(input: ParseStream<'_>, what: &str, list: &str) -> Result<()> {
+    let fork = input.fork();
+    let for_token = fork.parse::<Option<Token![for]>>()?;
+    let Ok(pattern) = Pat::parse_single(&fork) else { return Ok(()) };
+    let Ok(in_token) = fork.parse::<Token![in]>() else { return Ok(()) };
+    let range = fork.call(Expr::parse_without_eager_brace).map_or_else(|_| "0..n".to_string(), |range| text(&range));
+    let name = text(&pattern);
+    Err(Error::new_spanned(
+        quote!(#for_token #pattern #in_token),
+        format!("the loop's {what} is the closure's parameter: write `{range}, {list}, |{name}| {{ ... }}`"),
+    ))
 }
 
 /// Whether nothing follows but perhaps a comma.

@@ -238,6 +238,7 @@ mod tests {
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(x),
             near: 0,
+            changed_by: Default::default(),
         };
         let cx = Ctxt::new();
         let added = check(&body, None, &[capture], &cx);

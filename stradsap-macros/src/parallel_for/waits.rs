@@ -77,6 +77,7 @@ mod tests {
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&mut x),
             near: 0,
+            changed_by: Default::default(),
         };
         rewrite(&mut body, &[capture]);
         quote!(#body).to_string().matches("round (").count()

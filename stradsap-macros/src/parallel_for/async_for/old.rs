@@ -4,6 +4,7 @@
 //! has made, and that nobody writes. In the tokens of macros, too. Where the body binds `x` anew, `x.old` is left to rustc: it may be
 //! a field.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -61,7 +62,15 @@ pub(crate) fn rewrite(body: &mut Expr, scratch: Option<&mut Expr>, captures: &mu
         let (place, written) = (capture.place.clone(), capture.written.clone());
         olds.push(Old { name: name.clone(), of, place });
         let (and, own) = (Some(Token![&](name.span())), syn::parse_quote!(#name));
-        captures.push(Capture { name, mode: Mode::Read, and, place: own, written, near: 0 });
+        captures.push(Capture {
+            name,
+            mode: Mode::Read,
+            and,
+            place: own,
+            written,
+            near: 0,
+            changed_by: OnceCell::new(),
+        });
     }
     if captures.iter().filter(|capture| capture.mode != Mode::Value).count() > MOST
         && let Some(old) = olds.last()
@@ -191,6 +200,7 @@ mod tests {
             place: syn::parse_str(name).unwrap(),
             written: syn::parse_str(name).unwrap(),
             near: 0,
+            changed_by: OnceCell::new(),
         };
         let mut captures = vec![capture("x", Mode::Write), capture("y", Mode::Read)];
         let cx = Ctxt::new();

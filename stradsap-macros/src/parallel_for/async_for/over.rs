@@ -3,6 +3,8 @@
 //! `&order, [..], |i| body` becomes `0..order.len(), [&order, ..], |at| { let i = order[Here(at)]; body }`, in which the body sees
 //! neither name: the elements are read in step with the loop, like those of any other DVector.
 
+use std::cell::OnceCell;
+
 use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::ext::IdentExt;
@@ -78,7 +80,15 @@ impl Elements {
         closure.parameter = Some(Parameter { pattern: syn::parse_quote_spanned!(own=> #at) });
         let written =
             std::mem::replace(range, syn::parse_quote_spanned!(own=> 0..::stradsap::__private::order(&#place)));
-        captures.push(Capture { name, mode: Mode::Read, and: Some(and), place, written, near: 1 });
+        captures.push(Capture {
+            name,
+            mode: Mode::Read,
+            and: Some(and),
+            place,
+            written,
+            near: 1,
+            changed_by: OnceCell::new(),
+        });
     }
 }
 

@@ -24,6 +24,7 @@ impl Parse for LoopSyntax {
         if input.is_empty() {
             return Err(Error::new(Span::call_site(), USAGE));
         }
+        parse::refuse_in(input, "index", "[&x, &mut y]")?;
         let range = input.parse()?;
         comma(input, "the range", USAGE)?;
         refuse_minibatch(input)?;

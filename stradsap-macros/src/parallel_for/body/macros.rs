@@ -1,6 +1,6 @@
 //! Macro calls in the body: the well-known ones are read like code, the others are left alone.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -40,7 +40,12 @@ fn kind(mac: &Macro) -> Kind {
     if mac.path.segments.len() > 1 && !from_std {
         return Kind::Unknown;
     }
-    match name.as_str() {
+    kind_of(&name)
+}
+
+/// What a macro of the standard library does with its arguments.
+fn kind_of(name: &str) -> Kind {
+    match name {
         "format" | "format_args" | "print" | "println" | "eprint" | "eprintln" | "panic" | "todo" | "unimplemented"
         | "unreachable" => Kind::Format { before: 0 },
         "assert" | "debug_assert" | "write" | "writeln" => Kind::Format { before: 1 },
@@ -57,6 +62,20 @@ fn kind(mac: &Macro) -> Kind {
 /// Whether only the macro itself knows what its arguments become.
 pub(crate) fn is_unknown(mac: &Macro) -> bool {
     matches!(kind(mac), Kind::Unknown)
+}
+
+/// Whether some tokens call a macro that may have the names of variables in its definition.
+pub(crate) fn call_unknown(tokens: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let call = |at: usize| match &tokens[at..] {
+        [TokenTree::Ident(name), TokenTree::Punct(bang), TokenTree::Group(_), ..] if bang.as_char() == '!' => {
+            let of_path = at > 0 && matches!(&tokens[at - 1], TokenTree::Punct(colon) if colon.as_char() == ':');
+            of_path || matches!(kind_of(&name.to_string()), Kind::Unknown)
+        }
+        [TokenTree::Group(group), ..] => call_unknown(group.stream()),
+        _ => false,
+    };
+    (0..tokens.len()).any(call)
 }
 
 impl Walker<'_> {

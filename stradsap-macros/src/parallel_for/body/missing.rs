@@ -80,7 +80,25 @@ impl Missing {
                 if kind == Kind::Operator { "" } else { "mut " }
             );
         }
-        let advice = match self.usage {
+        let start = format!("{} uses `{name}`, which is not in its capture list", kind.body());
+        let advice = self.advice(kind);
+        if name == "session" {
+            return format!(
+                "{start}, and a `Session` can't be captured: make reductions, relaxed state and generators of random numbers \
+                 before, and capture those (`let total = session.sum(0.0)`, then `&total`). If `{name}` is no `Session`: \
+                 {advice}"
+            );
+        }
+        match &self.slip {
+            Some(slip) => format!("{start}: did you mean `{slip}`? If not: {advice}"),
+            None => format!("{start}: {advice}"),
+        }
+    }
+
+    /// How to capture it.
+    fn advice(&self, kind: Kind) -> String {
+        let name = &self.name;
+        match self.usage {
             Use::Read => format!("add `{name}`"),
             Use::Receiver if kind == Kind::Operator => format!("add `&{name}` for a DDS, `{name}` for a value"),
             Use::Receiver => format!("add `&{name}` for a DDS or a reduction, `{name}` for a value"),
@@ -96,11 +114,6 @@ impl Missing {
                 kind.units()
             ),
             Use::Written => format!("add `&mut {name}`"),
-        };
-        let start = format!("{} uses `{name}`, which is not in its capture list", kind.body());
-        match &self.slip {
-            Some(slip) => format!("{start}: did you mean `{slip}`? If not: {advice}"),
-            None => format!("{start}: {advice}"),
         }
     }
 }

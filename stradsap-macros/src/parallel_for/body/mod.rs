@@ -21,12 +21,12 @@ use syn::{Block, Expr, ExprField, ExprMethodCall, ExprPath, Ident, Lifetime, Mem
 use self::jumps::Jumps;
 pub(crate) use self::kinds::is_primitive;
 use self::kinds::{conditional, conditional_expr, is_no_outcome, is_numeric_function, is_numeric_method, is_update};
-pub(super) use self::macros::is_unknown;
+pub(super) use self::macros::{call_unknown, is_unknown};
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
 use self::shared::Misplaced;
 use self::writes::{Write, variable_of, variable_of_path};
-use super::captures::CaptureList;
+use super::captures::{CaptureList, text};
 use super::ir::{Capture, Kind, Mode};
 use crate::ctxt::Ctxt;
 
@@ -221,7 +221,10 @@ impl Walker<'_> {
                 fields.fields.iter().for_each(|field| self.taken(&field.expr, Position::Any));
                 self.optional(fields.rest.as_deref(), Position::Value);
             }
-            Expr::Try(attempt) => self.expr(&attempt.expr, Position::Value),
+            Expr::Try(attempt) => {
+                self.tried(&attempt.expr);
+                self.expr(&attempt.expr, Position::Value);
+            }
             Expr::TryBlock(attempt) => self.block(&attempt.block, Position::Any),
             Expr::Tuple(tuple) => self.each_taken(&tuple.elems, Position::Any),
             Expr::Unary(unary) => self.taken(&unary.expr, Position::Value),
@@ -256,6 +259,7 @@ impl Walker<'_> {
 
     fn method_call(&mut self, call: &ExprMethodCall) {
         self.writing_call(call);
+        self.changing_call(call);
         let usage = self.use_of_receiver(&call.method);
         self.expr(&call.receiver, Position::Receiver(usage));
         let numeric = is_numeric_method(&call.method) || self.is_view(&call.receiver);
@@ -336,6 +340,24 @@ impl Walker<'_> {
                 ),
             );
         }
+    }
+
+    /// `x.get(i)?`, of which outside loops the same stands for a `Result`.
+    fn tried(&self, expr: &Expr) {
+        let Expr::MethodCall(call) = expr else { return };
+        if self.kind == Kind::Operator || self.jumps.inside_barrier() || call.method != "get" || call.args.len() != 1 {
+            return;
+        }
+        let Some(name) = variable_of(&call.receiver).filter(|_| self.is_view(&call.receiver)) else { return };
+        let (body, unit) = (self.kind.body(), self.kind.a_unit());
+        let index = text(&call.args[0]);
+        self.cx.error_on(
+            expr,
+            format!(
+                "in {body} `{name}.get({index})` is an `Option`, which `?` can't return from {unit}: write `{name}[{index}]`, or \
+                 `if let Some(found) = {name}.get({index}) {{ .. }}` where there may be none"
+            ),
+        );
     }
 
     /// A closure or an async block: no jump leaves it.

@@ -342,3 +342,43 @@ fn what_was_there_before_is_for_what_a_loop_writes() {
     let minibatch = messages_of(Kind::Sync, LIST, "|batch| { y[0].add(y.old[1]); }");
     assert!(minibatch[0].contains("is for `async_parallel_for!`"), "{minibatch:?}");
 }
+
+#[test]
+fn a_session_is_no_capture() {
+    for use_of_it in ["let total = session.sum(0.0);", "helper(&session);", "y[i] = session;"] {
+        let found = body(use_of_it);
+        let [found] = found.as_slice() else { continue };
+        assert!(found.contains("a `Session` can't be captured: make reductions"), "{found}");
+    }
+    assert_eq!(body("let total = session.sum(0.0);").len(), 1);
+}
+
+#[test]
+fn get_gives_an_option() {
+    let found = body("let v = x.get(i + 1)?; Ok(())");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("`x.get(i + 1)` is an `Option`") && found[0].contains("write `x[i + 1]`"), "{found:?}");
+    assert_eq!(body("let v = *y.get(&names)?;").len(), 1);
+    passes("let v = x.get(i).copied().ok_or(\"none\")?; let w = names.get(0)?; let x = maybe(i); let v = x.get(i)?;");
+    passes("let first = || { let v = x.get(i)?; Some(*v + 1.0) };");
+}
+
+#[test]
+fn calls_that_change_collections_are_noted() {
+    let cx = Ctxt::new();
+    let list: Vec<Expr> = vec![parse_quote!(log), parse_quote!(kept), parse_quote!(&mut y)];
+    let captured = captures::check(list, &cx);
+    let parameters: [Pat; 1] = [parse_quote!(i)];
+    let closure: Expr = parse_quote!({
+        let mut kept = kept.clone();
+        kept.push(i);
+        y.push(i);
+        log.len();
+        log.push(i);
+        log.clear()
+    });
+    check(&closure, &Known { kind: Kind::Async, input: None, captured: &captured, parameters: &parameters }, &cx);
+    let noted = captured.captures.iter().map(|capture| capture.changed_by.get().map(ToString::to_string));
+    assert_eq!(noted.collect::<Vec<_>>(), [Some("push".to_string()), None, None]);
+    assert!(cx.check().is_ok());
+}

@@ -36,6 +36,38 @@ const VIEW_METHODS: [&str; 3] = ["many_mut", "pair_mut", "swap"];
 /// Methods of a map's view that need `&mut m`. No view of anything that is only read has one of these.
 const MAP_METHODS: [&str; 4] = ["entry", "get_mut", "insert", "remove"];
 
+/// Methods of std's collections that need `&mut self`.
+const COLLECTION_METHODS: [&str; 28] = [
+    "append",
+    "clear",
+    "dedup",
+    "drain",
+    "entry",
+    "extend",
+    "extend_from_slice",
+    "fill",
+    "get_mut",
+    "insert",
+    "iter_mut",
+    "pop",
+    "pop_back",
+    "pop_front",
+    "push",
+    "push_back",
+    "push_front",
+    "push_str",
+    "remove",
+    "resize",
+    "retain",
+    "reverse",
+    "sort",
+    "sort_by",
+    "sort_unstable",
+    "swap",
+    "swap_remove",
+    "truncate",
+];
+
 impl Walker<'_> {
     /// Looks at the left side of an assignment, or at what `&mut` stands before.
     pub(super) fn written(&mut self, place: &Expr, write: Write) {
@@ -137,6 +169,16 @@ impl Walker<'_> {
         let mut tokens = call.receiver.to_token_stream();
         tokens.extend(call.method.to_token_stream());
         self.cx.error_on(tokens, message);
+    }
+
+    /// Notes a method call that would change a captured value, if that is a collection. Only the runtime knows its type.
+    pub(super) fn changing_call(&self, call: &ExprMethodCall) {
+        let Some(name) = variable_of(&call.receiver) else { return };
+        let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
+        let capture = &self.captures[at];
+        if capture.mode == Mode::Value && COLLECTION_METHODS.iter().any(|method| call.method == method) {
+            capture.changed_by.get_or_init(|| call.method.clone());
+        }
     }
 
     /// What a missing name that is called with one of these methods should be captured as.

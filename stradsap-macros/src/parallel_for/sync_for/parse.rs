@@ -46,6 +46,7 @@ fn data(input: ParseStream<'_>) -> Result<Expr> {
     if captures_ahead(input) {
         return Err(input.error(format!("the input and the size of a minibatch come before the capture list: {CALL}")));
     }
+    parse::refuse_in(input, "minibatch", "1024, [&x, &mut y]")?;
     let data: Expr = input.parse()?;
     match peel(data.clone()) {
         Expr::Range(range) => Err(Error::new_spanned(
