@@ -8,9 +8,10 @@
 //! The `dds-server` binary is [`server::run`]; worker processes embed the same [`store`] with
 //! [`server::serve_connection`].
 //!
-//! Everything that uses sockets is the feature `net`, and the binary is the feature `bin`; both are on by default. [`codec`],
-//! [`logging`], [`process`] and [`records`] need neither, for programs of one process.
+//! Everything that uses sockets is the feature `net`, and the binary is the feature `bin`; both are on by default. [`amounts`],
+//! [`codec`], [`logging`], [`process`] and [`records`] need neither, for programs of one process.
 
+pub mod amounts;
 pub mod codec;
 pub mod logging;
 pub mod process;

@@ -26,7 +26,7 @@ struct Arguments {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     memory: Option<u64>,
     /// A folder on a disk, for the snapshots that take more than half of that memory: files without names (otherwise: STRADSAP_SPILL, and
-    /// STRADSAP_MEMORY in bytes)
+    /// STRADSAP_MEMORY, such as 2GiB)
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
     /// This server's place among the servers (otherwise: STRADSAP_INDEX)

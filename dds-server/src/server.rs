@@ -19,7 +19,7 @@ use crate::net::{self, NetError};
 use crate::secret::Secret;
 use crate::store::{Encoding, Slice, Store, StoreError};
 use crate::stream::Stream;
-use crate::{gate, hello, signals, store, tasks};
+use crate::{amounts, gate, hello, signals, store, tasks};
 
 /// How long the driver may take to listen after a server was started.
 const JOIN_WITHIN: Duration = Duration::from_secs(4);
@@ -322,8 +322,8 @@ pub fn spill(folder: Option<PathBuf>, memory: u64) -> Result<Option<(PathBuf, u6
     store::check_folder(&folder).map_err(|error| format!("{named}: {}: {error}", folder.display()))?;
     let memory = match variable("STRADSAP_MEMORY") {
         Some(text) if named == "STRADSAP_SPILL" => {
-            let bytes = text.to_str().and_then(|text| text.trim().parse().ok());
-            bytes.ok_or_else(|| format!("STRADSAP_MEMORY={}: a number of bytes was expected", text.display()))?
+            let bytes = text.to_str().and_then(amounts::bytes);
+            bytes.ok_or_else(|| format!("STRADSAP_MEMORY={}: {} was expected", text.display(), amounts::EXPECTED))?
         }
         _ => memory,
     };

@@ -8,7 +8,6 @@ use std::process::{ExitCode, exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Parser};
 
-use crate::numbers::bytes;
 use crate::{Error, Result, data, files};
 
 /// The options that every example takes.
@@ -60,7 +59,7 @@ pub struct CommonArgs {
     pub verify: bool,
 
     /// Keep each process near this many bytes of memory (2GiB, 500MB); the rest of large DDSs lies in files
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = stradsap::parse_bytes)]
     pub memory: Option<u64>,
 
     /// The folder for these files, on workers as well [default: the folder of temporary files]

@@ -58,29 +58,6 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     number(text, |x| (0.0..1.0).contains(&x), "a number of at least 0 and below 1")
 }
 
-/// Reads a number of bytes: `1048576`, `500MB`, `2GiB`, `1.5 GiB`.
-///
-/// # Errors
-/// What was expected.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 9] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-        ("B", 1),
-    ];
-    let unit = UNITS.iter().find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)));
-    let (digits, unit) = unit.unwrap_or((text, 1));
-    let number: Option<f64> = digits.trim().parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
-    let bytes = number.map(|number| number * unit as f64).filter(|&bytes| bytes < 2f64.powi(63));
-    bytes.map(|bytes| bytes as u64).ok_or_else(|| "expected a number of bytes, such as 2GiB or 500MB".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,9 +75,6 @@ mod tests {
         );
         let refused = |text| nonzero::<std::num::NonZeroU16>(text).unwrap_err();
         assert_eq!(["0", "-1", "x"].map(refused), ["expected a whole number of at least 1"; 3]);
-        let sizes = ["4096", "0", "500MB", "2GiB", "1.5 GiB", "12 B"].map(|text| bytes(text).ok());
-        assert_eq!(sizes, [4096, 0, 500_000_000, 2 << 30, 3 << 29, 12].map(Some));
-        assert!(["", "GiB", "-1", "2Gib", "inf", "1e19"].into_iter().all(|text| bytes(text).is_err()));
         assert_eq!(refused("65536"), "expected a smaller number");
         assert!(not_negative::<f32>("-1").is_err() && not_negative::<f64>("0").is_ok());
     }

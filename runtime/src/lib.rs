@@ -60,6 +60,7 @@ pub use scheduled::{
     Shards, StaticRota, schedule_dyn_regr, schedule_round_robin, schedule_static_rota, scheduled,
 };
 pub use session::error::{BatchProblem, BodyError, ClusterError, Error, LoopProblem, Result, RoundProblem};
+pub use session::memory::parse_bytes;
 pub use session::options::{LoopOptions, LoopRange, OnFailure, Order, Strategy};
 pub use session::report::{Conflict, LoopReport, Staleness, WorkerShare, WorkerTime};
 pub use session::stopping::StopSignal;

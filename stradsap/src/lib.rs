@@ -60,7 +60,7 @@
 //!
 //! # The environment
 //! These variables set what a program leaves to its default: `STRADSAP_THREADS=4`, `STRADSAP_EXPLAIN=1` (print each new plan to
-//! standard error), `STRADSAP_VERIFY=1` (replay each loop and compare) and `STRADSAP_STACK_SIZE=16777216` (bytes for each thread).
+//! standard error), `STRADSAP_VERIFY=1` (replay each loop and compare) and `STRADSAP_STACK_SIZE=16MiB` (for each thread).
 //! `STRADSAP_LOG=info` logs what processes do.
 //!
 //! # Features

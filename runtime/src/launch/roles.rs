@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use stradsap_dds_server::amounts;
+
 use crate::launch::{launcher, pmi};
 use crate::session::MAX_THREADS;
 use crate::session::error::{Error, Result};
@@ -42,7 +44,7 @@ pub(crate) struct DriverRole {
     pub(crate) attempts: Option<usize>,
     /// After how many seconds a body is named that has not ended.
     pub(crate) slow_body: Option<usize>,
-    /// How many mebibytes of elements the driver keeps.
+    /// How many bytes of elements the driver keeps.
     pub(crate) driver_memory: Option<usize>,
     /// Where the timeline is written.
     pub(crate) trace: Option<PathBuf>,
@@ -201,9 +203,21 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
         snapshot_every: number(env, "STRADSAP_SNAPSHOT_EVERY", 1, usize::MAX)?,
         attempts: number(env, "STRADSAP_ATTEMPTS", 0, usize::MAX)?,
         slow_body: number(env, "STRADSAP_SLOW_BODY", 0, u32::MAX as usize)?,
-        driver_memory: number(env, "STRADSAP_DRIVER_MEMORY", 0, usize::MAX)?,
+        driver_memory: driver_memory(env)?,
         trace: env("STRADSAP_TRACE").map(PathBuf::from),
         rendezvous: None,
+    })
+}
+
+/// Mebibytes, or an amount with a unit.
+fn driver_memory(env: Env<'_>) -> Result<Option<usize>> {
+    const NAME: &str = "STRADSAP_DRIVER_MEMORY";
+    let Some(text) = env(NAME).filter(|text| amounts::has_unit(text)) else {
+        return Ok(number(env, NAME, 0, usize::MAX)?.map(|mebibytes| mebibytes.saturating_mul(1 << 20)));
+    };
+    let bytes = amounts::bytes(&text).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.map(Some).ok_or_else(|| {
+        Error::usage(format!("{NAME}={text}: a number of mebibytes, or one with its unit such as 64MiB, was expected"))
     })
 }
 

@@ -106,6 +106,8 @@ fn the_environment_sets_up_a_driver() {
     let expected = DriverRole { workers: Workers::Spawn(4), servers: 2, snapshot_every: Some(10), ..DRIVER };
     let expected = DriverRole { driver_memory: Some(0), homes_on_servers: true, ..expected };
     assert_eq!(driver, DriverRole { trace: Some("t.json".into()), ..expected.clone() });
+    let memory = |text| driver_of(given("", &[&[("STRADSAP_DRIVER_MEMORY", text)]])).driver_memory;
+    assert_eq!(["64", "64MiB", "1.5 kB"].map(memory), [64 << 20, 64 << 20, 1500].map(Some));
     let driver = driver_of(given("", &[&all[..5], &[("STRADSAP_LISTEN", "[::]:0")]]));
     assert_eq!(driver, DriverRole { workers: Workers::Join(4), listen: Some("[::]:0".into()), ..expected });
 }
@@ -262,6 +264,10 @@ fn mistakes_are_told_in_one_line() {
         (
             &[("STRADSAP_ROLE", "worker")],
             "STRADSAP_ROLE=worker needs STRADSAP_JOIN=HOST:PORT, the address of the driver",
+        ),
+        (
+            &[("STRADSAP_DRIVER_MEMORY", "1XB")],
+            "STRADSAP_DRIVER_MEMORY=1XB: a number of mebibytes, or one with its unit such as 64MiB, was expected",
         ),
         (&[("STRADSAP_WORKERS", "four")], "STRADSAP_WORKERS=four: a number from 0 to 1024 was expected"),
         (

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stradsap_dds_server::amounts;
+
 use crate::memory::buffer::free_large_blocks_at_once;
 use crate::memory::spill::Spill;
 use crate::session::error::{Error, Result};
@@ -15,7 +17,7 @@ const LEAST: u64 = 1 << 20;
 impl Session {
     /// Keeps the memory of this process, and that of each worker, near `limit` bytes from now on. Large DDSs that are made later, and
     /// copies that loops make of them, lie in files without names in `folder`; as much of them as there is room for is in memory. So a program can train a
-    /// model, and use data, larger than the machine's memory. The environment sets the same with `STRADSAP_MEMORY` (bytes) and
+    /// model, and use data, larger than the machine's memory. The environment sets the same with `STRADSAP_MEMORY` (`2GiB`) and
     /// `STRADSAP_SPILL` (the folder; by default that of temporary files).
     ///
     /// Workers use the same folder, unless their own environment names another. They keep snapshots in files, too.
@@ -84,12 +86,25 @@ impl Session {
     }
 }
 
+/// Reads an amount of memory as `STRADSAP_MEMORY` has it, for command lines: `1048576`, `500MB`, `2GiB`, `1.5 GiB`.
+///
+/// ```
+/// # use stradsap_runtime as stradsap;
+/// assert_eq!(stradsap::parse_bytes("2GiB"), Ok(2 << 30));
+/// assert_eq!(stradsap::parse_bytes("2G").unwrap_err(), "expected a number of bytes such as 2GiB or 500MB");
+/// ```
+///
+/// # Errors
+/// What was expected.
+pub fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
+    amounts::bytes(text).ok_or_else(|| format!("expected {}", amounts::EXPECTED))
+}
+
 /// What the environment asks for.
 fn own_limit() -> Result<Option<u64>> {
     let Some(text) = env("STRADSAP_MEMORY")?.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
-    let limit = text.trim().parse().ok().filter(|&limit| limit >= LEAST);
-    let limit = limit.ok_or_else(|| {
-        Error::usage(format!("STRADSAP_MEMORY={text}: a number of bytes was expected, at least {LEAST}"))
+    let limit = amounts::bytes(&text).filter(|&limit| limit >= LEAST).ok_or_else(|| {
+        Error::usage(format!("STRADSAP_MEMORY={text}: {} was expected, at least {LEAST}", amounts::EXPECTED))
     })?;
     Ok(Some(limit))
 }

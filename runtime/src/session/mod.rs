@@ -8,7 +8,7 @@ pub(crate) mod dot;
 pub(crate) mod error;
 pub(crate) mod late;
 pub(crate) mod logging;
-mod memory;
+pub(crate) mod memory;
 mod nodes;
 pub(crate) mod options;
 pub(crate) mod plan_file;
@@ -19,6 +19,7 @@ pub(crate) mod slow_bodies;
 pub(crate) mod stack;
 pub(crate) mod stopping;
 pub(crate) mod timeline;
+mod variables;
 pub(crate) mod verified;
 
 use std::path::{Path, PathBuf};
@@ -157,6 +158,7 @@ impl SessionBuilder {
     /// A session whose loops run on a backend.
     pub(crate) fn build_on(self, roles: Roles) -> Result<Session> {
         refuse_in_children()?;
+        variables::warn_of_misspelt();
         let threads = match self.threads {
             Some(threads) => threads,
             None => match env("STRADSAP_THREADS")? {
@@ -232,7 +234,7 @@ fn switch(name: &str) -> Result<bool> {
     match env(name)?.as_deref() {
         None | Some("" | "0" | "false") => Ok(false),
         Some("1" | "true") => Ok(true),
-        Some(text) => Err(Error::usage(format!("{name}={text}: 0 or 1 was expected"))),
+        Some(text) => Err(Error::usage(format!("{name}={text}: 0, 1, false or true was expected"))),
     }
 }
 

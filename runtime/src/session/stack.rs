@@ -7,6 +7,8 @@
 use std::cell::OnceCell;
 use std::mem::MaybeUninit;
 
+use stradsap_dds_server::amounts;
+
 use crate::session::error::{Error, Result};
 
 /// Where the main thread's stack has no limit, and the most that is taken over from it: only what is touched takes memory.
@@ -62,12 +64,16 @@ fn of_this_thread() -> usize {
 pub(crate) fn size(asked: Option<usize>, variable: Option<&str>) -> Result<usize> {
     let (bytes, whence) = match (asked, variable.map(str::trim).filter(|text| !text.is_empty())) {
         (Some(bytes), _) => (Some(bytes), "stack_size".to_string()),
-        (None, Some(text)) => (text.parse().ok(), format!("STRADSAP_STACK_SIZE={text}")),
+        (None, Some(text)) => (stack_size(text), format!("STRADSAP_STACK_SIZE={text}")),
         (None, None) => return Ok(of_main()),
     };
     bytes
         .filter(|&bytes| bytes >= LEAST)
-        .ok_or_else(|| Error::usage(format!("{whence}: a number of bytes was expected, at least {LEAST}")))
+        .ok_or_else(|| Error::usage(format!("{whence}: {} was expected, at least {LEAST}", amounts::EXPECTED)))
+}
+
+fn stack_size(text: &str) -> Option<usize> {
+    amounts::bytes(text).and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 #[cfg(test)]
@@ -89,6 +95,7 @@ mod tests {
     fn the_program_goes_before_the_environment() {
         assert_eq!(size(Some(1 << 20), Some("2000000")).unwrap(), 1 << 20);
         assert_eq!(size(None, Some(" 2000000 ")).unwrap(), 2_000_000);
+        assert_eq!(size(None, Some("16MiB")).unwrap(), 16 << 20);
         assert!((2 << 20..=256 << 20).contains(&size(None, Some("")).unwrap()));
         assert!(size(Some(10), None).unwrap_err().to_string().contains("at least 65536"));
         assert!(size(None, Some("8M")).unwrap_err().to_string().contains("STRADSAP_STACK_SIZE=8M"));

@@ -276,7 +276,7 @@ impl ClusterOptions {
             snapshot_every: role.snapshot_every.unwrap_or(SNAPSHOT_EVERY),
             attempts: role.attempts.unwrap_or(ATTEMPTS),
             slow_body: role.slow_body.map_or(SLOW_BODY, |seconds| Duration::from_secs(seconds as u64)),
-            driver_memory: role.driver_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
+            driver_memory: role.driver_memory,
             trace: role.trace.clone(),
             rendezvous: role.rendezvous.clone(),
             ..ClusterOptions::new(workers)
