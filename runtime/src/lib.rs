@@ -88,6 +88,7 @@ pub mod private {
     };
     pub use crate::body::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
     pub use crate::body::waiting::round;
+    pub use crate::dds::dmap::Named;
     pub use crate::dds::dmap::{each_entry, version_of_map, whereabouts_of_map};
     pub use crate::dds::dmatrix::{each_row, version_of_rows};
     pub use crate::dds::dvector::{each_element, version_of};

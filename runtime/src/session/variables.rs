@@ -75,6 +75,52 @@ fn meant(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::{Session, locked};
+
+    const INSIDE: &str = "STRADSAP_TEST_ENVIRONMENT";
+
+    /// What a session of another process says under these variables.
+    #[track_caller]
+    fn under(variables: &[(&str, &str)]) -> String {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "session::variables::tests::sessions_read_the_environment", "--nocapture"]);
+        let ended =
+            child.env(INSIDE, "1").env("STRADSAP_THREADS", "1").envs(variables.iter().copied()).output().unwrap();
+        assert!(ended.status.success());
+        String::from_utf8(ended.stderr).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn sessions_read_the_environment() {
+        if std::env::var_os(INSIDE).is_some() {
+            for _ in 0..2 {
+                match Session::new() {
+                    Ok(session) => eprintln!("{:?}", locked(&session.inner.spill).as_ref().map(|spill| spill.limit())),
+                    Err(error) => eprintln!("{error}"),
+                }
+            }
+            return;
+        }
+        let said = under(&[("STRADSAP_TREADS", "2"), ("STRADSAP_LONG", "1"), ("STRADSAP_OWN", "1")]);
+        let warning =
+            "warning: STRADSAP_TREADS is not a variable of stradsap, and is ignored: did you mean STRADSAP_THREADS?";
+        assert_eq!(said, format!("{warning}\nNone\nNone\n"));
+        assert_eq!(under(&[("STRADSAP_TREADS", "2"), ("STRADSAP_GENERATION", "0")]), "None\nNone\n");
+        let said = under(&[("STRADSAP_EXPLAIN", "yes")]);
+        assert!(said.starts_with("STRADSAP_EXPLAIN=yes: 0, 1, false or true was expected\n"), "{said}");
+        let said = under(&[("STRADSAP_MEMORY", "much")]);
+        assert!(
+            said.starts_with("STRADSAP_MEMORY=much: a number of bytes such as 2GiB or 500MB was expected"),
+            "{said}"
+        );
+        if cfg!(target_os = "linux") {
+            let folder = std::env::current_exe().unwrap();
+            let folder = folder.parent().and_then(|folder| folder.to_str()).unwrap();
+            let said = under(&[("STRADSAP_MEMORY", "2GiB"), ("STRADSAP_SPILL", folder)]);
+            assert_eq!(said, "Some(2147483648)\nSome(2147483648)\n");
+        }
+    }
 
     #[test]
     fn slips_are_near_to_a_known_name() {

@@ -348,6 +348,14 @@ pub(crate) fn rewritten(
     let view_names = handles.iter().map(|capture| &capture.name);
     // `for element in &mut x` borrows the reference that `x` is.
     let all = quote!(#(#body)*);
+    let named = view_names.clone().filter(|name| is_map(all.clone(), name)).map(|name| {
+        let shown = name.unraw().to_string();
+        quote_spanned! {span=> {
+            #[allow(unused_imports)]
+            use ::stradsap::__private::Named as _;
+            #name.__stradsap_named(#shown);
+        }}
+    });
     let lent = view_names.clone().filter(|name| lent_to_change(all.clone(), name));
     // rustc would propose to rename an unused capture to `_x`, which would capture something else; the macro has
     // a warning of its own.
@@ -368,9 +376,27 @@ pub(crate) fn rewritten(
             #allow
             let (#(#view_names,)*) = #given_views;
             #(#allow let mut #lent = #lent;)*
+            #(#named)*
             #(#body)*
         }
     }
+}
+
+/// Whether `x[&..]` or `x[".."]` stands somewhere: only maps are indexed so.
+fn is_map(tokens: TokenStream, name: &Ident) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let inside = |token: &TokenTree| matches!(token, TokenTree::Group(group) if is_map(group.stream(), name));
+    let by_reference = |pair: &[TokenTree]| match pair {
+        [TokenTree::Ident(what), TokenTree::Group(key)] if what == name && key.delimiter() == Delimiter::Bracket => {
+            match key.stream().into_iter().next() {
+                Some(TokenTree::Punct(first)) => first.as_char() == '&',
+                Some(TokenTree::Literal(first)) => first.to_string().starts_with('"'),
+                _ => false,
+            }
+        }
+        _ => false,
+    };
+    tokens.iter().any(inside) || tokens.windows(2).any(by_reference)
 }
 
 /// Whether `&mut x` stands somewhere by itself: a reference to all of `x`, and not to an element or a field.

@@ -160,7 +160,7 @@ pub(crate) fn missing_keys(session: &Session, seen: &mut Seen) -> Result {
     // Whether the key was there depends on the order; that one was never put there.
     let error = ended.err().unwrap();
     let Error::Panic { iteration: 321, message, location, .. } = &error else { panic!("{error}") };
-    assert!(message.contains("no such key") && location.contains("failures.rs"), "{error}");
+    assert!(message.contains("`map` has no such key: use `get`") && location.contains("failures.rs"), "{error}");
     seen.record("written", without_worker(session, &error.to_string()));
     assert_eq!((map.digest()?, map.len()?, other.len()?), (before.clone(), 60, 0));
     let mut sums = DVector::from_fn(session, 500, |_| 0u64)?;

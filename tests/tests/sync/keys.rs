@@ -313,7 +313,7 @@ pub(crate) fn nothing_new_after_failures(session: &Session, seen: &mut Seen) -> 
                 continue;
             }
             let error = ended.unwrap_err().to_string();
-            let expected = if kind == 3 { "the map has no such key" } else { "enough of" };
+            let expected = if kind == 3 { "`counts` has no such key" } else { "enough of" };
             assert!(error.contains(expected) && error.contains(&format!("minibatch {}", at / 4)), "{name}: {error}");
             assert_eq!(before, after, "{name}, epoch {epoch}");
         }

@@ -336,7 +336,7 @@ pub(crate) fn maps_after_failures(session: &Session, seen: &mut Seen) -> Result 
             let after = (everything(&map)?, x.digest()?);
             input.set(at, (input.get(at)?.0, 0))?;
             let expected = match kind {
-                MISSING => "the map has no such key",
+                MISSING => "`map` has no such key",
                 PANIC => "enough of",
                 OUTSIDE => "`x[77]`, but `x` has 5 elements",
                 _ => {

@@ -25,7 +25,7 @@ use self::hash::{bucket_of, hash_of};
 pub use self::multi::{DMultiMap, MultiMapView, MultiMapWriteView};
 pub use self::multi_shared::MultiMapSharedView;
 pub use self::shared::{MapSharedView, SharedEntry};
-pub use self::view::{MapView, MapWriteView};
+pub use self::view::{MapView, MapWriteView, Named};
 use crate::dds::dvector::DVector;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element::Element;

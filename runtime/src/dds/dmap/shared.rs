@@ -7,6 +7,7 @@ use std::ops::Index;
 use super::bucket::Bucket;
 use super::hash::{bucket_of, hash_of};
 use super::new_entries::{NewValue, OpsOf, OwnEntries, entries_of};
+use super::view::MapName;
 use super::{DMap, Key};
 use crate::body::capture::{ByMerge, ByNothing, Capture, Captured, Nothing, SharedCapture, WriteShared};
 use crate::body::new_entries::{NewEntries, NewEntryOps};
@@ -27,9 +28,17 @@ pub struct MapSharedView<'v, K: Send + 'static, V: Send + 'static, const C: usiz
     values: SharedView<'v, V, C>,
     index: ReadView<'v, Bucket<K, u32>, C>,
     new: OwnEntries<'v, K, NewValue<V>>,
+    name: MapName,
 }
 
 impl<'v, K: Send + 'static, V: Send + 'static, const C: usize> MapSharedView<'v, K, V, C> {
+    /// Says what the body calls the map.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn __stradsap_named(&mut self, name: &'static str) {
+        self.name = MapName::new(name);
+    }
+
     /// A key's value.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<&Shared<V>>
@@ -141,7 +150,7 @@ where
     fn index(&self, key: &Q) -> &Shared<V> {
         match self.get(key) {
             Some(value) => value,
-            None => panic!("the map has no such key: use `get` or `entry` where that may be"),
+            None => self.name.has_no_such_key("`get` or `entry`"),
         }
     }
 }
@@ -172,7 +181,7 @@ impl<K: Key, V: Merge> Capture for WriteShared<'_, DMap<K, V>> {
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of values, and that of the key index from
         // the description of an index.
         let (values, index) = unsafe { (SharedView::new(slot), ReadView::new(&key_indexes[0])) };
-        MapSharedView { values, index, new: OwnEntries::new(slot) }
+        MapSharedView { values, index, new: OwnEntries::new(slot), name: MapName::default() }
     }
 
     #[allow(private_interfaces)]

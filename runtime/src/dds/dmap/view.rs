@@ -18,6 +18,7 @@ use crate::memory::element::Element;
 /// An access reads the key; `iter`, `keys` and `values` read all.
 pub struct MapView<'v, K, V, const C: usize> {
     buckets: ReadView<'v, Bucket<K, V>, C>,
+    name: MapName,
 }
 
 /// A [`DMap`] captured as `&mut m`: as [`MapView`], and `insert`, `remove`, `get_mut`, `entry`.
@@ -26,11 +27,48 @@ pub struct MapView<'v, K, V, const C: usize> {
 /// `get`, `contains_key` and `m[&key]` read the key. All other methods write it, whether the map has it or not.
 pub struct MapWriteView<'v, K, V, const C: usize> {
     pub(super) buckets: WriteView<'v, Bucket<K, V>, C>,
+    name: MapName,
 }
+
+/// What a body calls a map, for messages; nothing where that isn't known.
+#[derive(Clone, Copy, Default)]
+pub(super) struct MapName(Option<&'static str>);
+
+impl MapName {
+    pub(super) fn new(name: &'static str) -> Self {
+        MapName(Some(name))
+    }
+
+    /// Panics, for a key that the map doesn't have. `instead` can be used where that may be.
+    #[cold]
+    #[track_caller]
+    pub(super) fn has_no_such_key(self, instead: &str) -> ! {
+        match self.0 {
+            Some(name) => panic!("`{name}` has no such key: use {instead} where that may be"),
+            None => panic!("the map has no such key: use {instead} where that may be"),
+        }
+    }
+}
+
+/// For views that need no name.
+pub trait Named {
+    /// Does nothing.
+    #[inline(always)]
+    fn __stradsap_named(&mut self, _name: &'static str) {}
+}
+
+impl<V> Named for V {}
 
 macro_rules! common_to_views {
     ($view:ident) => {
         impl<K, V, const C: usize> $view<'_, K, V, C> {
+            /// Says what the body calls the map.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn __stradsap_named(&mut self, name: &'static str) {
+                self.name = MapName::new(name);
+            }
+
             /// A key's value.
             #[inline]
             pub fn get<Q>(&self, key: &Q) -> Option<&V>
@@ -66,7 +104,7 @@ macro_rules! common_to_views {
             fn index(&self, key: &Q) -> &V {
                 match self.get(key) {
                     Some(value) => value,
-                    None => panic!("the map has no such key: use `get` where that may be"),
+                    None => self.name.has_no_such_key("`get`"),
                 }
             }
         }
@@ -176,7 +214,7 @@ impl<K: 'static, V: 'static, const W: usize> Capture for Read<'_, DMap<K, V>, W>
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MapView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
-        MapView { buckets: unsafe { ReadView::new(slot) } }
+        MapView { buckets: unsafe { ReadView::new(slot) }, name: MapName::default() }
     }
 
     #[inline(always)]
@@ -213,7 +251,7 @@ impl<K: Key, V: Element, const W: usize> Capture for Write<'_, DMap<K, V>, W> {
     #[allow(unsafe_code)]
     unsafe fn view_beside<'v, const C: usize>(slot: &'v Slot<'v>, _: &'v [Slot<'v>]) -> MapWriteView<'v, K, V, C> {
         // SAFETY: the caller's promise: the slot was filled from the description of a DVector of buckets.
-        MapWriteView { buckets: unsafe { WriteView::new(slot) } }
+        MapWriteView { buckets: unsafe { WriteView::new(slot) }, name: MapName::default() }
     }
 
     #[inline(always)]

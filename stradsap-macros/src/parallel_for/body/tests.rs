@@ -382,3 +382,12 @@ fn calls_that_change_collections_are_noted() {
     assert_eq!(noted.collect::<Vec<_>>(), [Some("push".to_string()), None, None]);
     assert!(cx.check().is_ok());
 }
+
+#[test]
+fn macros_whose_definition_is_not_known() {
+    let unknown = |body: &str| super::call_unknown(body.parse().unwrap());
+    assert!(
+        unknown("bump!(y[i])") && unknown("if x != (1) { let a = vec![own!()]; }") && unknown("log::info!(\"{i}\")")
+    );
+    assert!(!unknown("if x != (1) { println!(\"{i}\"); assert!(a != (2)); vec![1]; }"));
+}
