@@ -124,7 +124,8 @@ impl Call<'_> {
         let many =
             format!("in each of the last {calls} calls iterations touched other elements than in those before, {why}");
         if !self.is_light() {
-            if calls.is_power_of_two() && self.key.options.strategy.is_none() {
+            let long = self.key.range.len() >= LIGHT && self.key.options.strategy.is_none();
+            if calls.is_power_of_two() && long {
                 warning!("{}: {many}, so each was planned anew; `strategy = Serial` needs no plan", self.site);
             }
             return Ok(None);
@@ -222,12 +223,6 @@ impl Call<'_> {
         self.misspeculations += 1;
         let in_row = old.misspeculations_in_row + 1;
         let stale = old.stale + usize::from(reused);
-        if reused
-            && stale >= STALE
-            && let Some(own) = self.after_many_plans(stale, "as what they read says")?
-        {
-            return Ok(own);
-        }
         let hopeless = old.depth == Depth::Concrete && !reused;
         if self.may_stand_alone(old, reused)
             && let Some(iteration) = iteration
@@ -235,6 +230,12 @@ impl Call<'_> {
         {
             alone.misspeculations_in_row = in_row;
             return Ok(alone);
+        }
+        if reused
+            && stale >= STALE
+            && let Some(own) = self.after_many_plans(stale, "as what they read says")?
+        {
+            return Ok(own);
         }
         let mut fresh = if in_row >= MISSPECULATIONS || hopeless {
             let name = self.site.name(capture);
