@@ -1,6 +1,6 @@
 //! Amounts of memory as people write them.
 
-/// What [`bytes`] reads.
+/// What [`bytes()`] reads.
 pub const EXPECTED: &str = "a number of bytes such as 2GiB or 500MB";
 
 const UNITS: [(&str, u64); 9] = [

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use once_cell::unsync::OnceCell;
 
-use crate::body::capture::{Captured, Handles, Kind};
+use crate::body::capture::{Adding, Captured, Handles, Kind};
 use crate::body::lease::Lease;
 use crate::body::outcome::{Failure, Outcome};
 use crate::body::panics::{self, CaughtPanic};
@@ -509,8 +509,11 @@ impl<'c> Call<'c> {
 
     fn asked(&self) -> Asked {
         let is_map = |capture: &Captured| matches!(capture.kind, Kind::Vector { ops, .. } if ops.by_key);
-        let maps = (0..self.captured.len()).filter(|&c| is_map(&self.captured[c])).collect();
-        Asked { preserve: self.key.options.order == Order::Preserve, maps }
+        let is_sum = |capture: &Captured| {
+            matches!(capture.kind, Kind::Vector { adding: Some(Adding { declared: true, .. }), .. })
+        };
+        let of = |is: &dyn Fn(&Captured) -> bool| (0..self.captured.len()).filter(|&c| is(&self.captured[c])).collect();
+        Asked { preserve: self.key.options.order == Order::Preserve, maps: of(&is_map), sums: of(&is_sum) }
     }
 
     fn error(&self, failed: FirstFailure) -> Error {

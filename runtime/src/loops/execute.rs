@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 mod blocks;
+mod in_order;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use self::blocks::{Blocks, Watching};
+use self::in_order::InOrder;
 use crate::body::astray::Before;
 use crate::body::capture::{Captured, Kind};
 use crate::body::context::{BlockState, Context};
@@ -113,7 +115,8 @@ impl Run<'_> {
         self.save_upfront(undo)?;
         let (one, handoff) = (Pool::one(), Handoff::new(&self.plan.graph));
         let pool = if most == 1 { &one } else { pool };
-        let (results, mut failed, nanos) = self.run_blocks(&handoff, undo, (pool, most));
+        let in_order = InOrder::of(self);
+        let (results, mut failed, nanos) = self.run_blocks(&handoff, undo, (pool, most), in_order.as_ref());
         match failed {
             Some(_) => self.tallies.clear(),
             None => failed = self.tallies.unite(self.lease, pool).err().map(|note| self.of_the_end(note)),
@@ -125,7 +128,10 @@ impl Run<'_> {
             return Err(failed);
         }
         let saved = results.iter().map(BlockResult::saved).sum();
-        let after = self.unite(settled(results, undo).into_iter());
+        let mut after = self.unite(settled(results, undo).into_iter());
+        if let Some(in_order) = in_order {
+            in_order.give(&mut after);
+        }
         Ok(Ran { after, saved, busy: nanos.saturating_sub(handoff.idle()) })
     }
 
@@ -144,18 +150,21 @@ impl Run<'_> {
     }
 
     /// Runs blocks as they are handed out, on this many threads at most, until no more will be. Says what each came to, which
-    /// failure is the first in the serial order, and how long threads took for it, all together, in nanoseconds.
+    /// failure is the first in the serial order, and how long threads took for it, all together, in nanoseconds. `in_order` takes
+    /// what they add, where all of them run here.
     pub(crate) fn run_blocks(
         &self,
         handoff: &impl Dispatch,
         undo: &Undo,
         (pool, most): (&Pool, usize),
+        in_order: Option<&InOrder<'_>>,
     ) -> (Vec<BlockResult>, Option<FirstFailure>, u64) {
         let nanos = AtomicU64::new(0);
         let running = Blocks {
             run: self,
             handoff,
             undo,
+            in_order,
             residency: Residency::of(self.plan, self.lease, self.packed, || self.order_of_one_thread()),
             results: self.plan.blocks.iter().map(|_| Mutex::default()).collect(),
             first: Mutex::new(None),
@@ -210,7 +219,8 @@ impl Run<'_> {
             return (self.nothing(), b, Ok(()));
         }
         let before = BeforeLoop { run: self, undo: others.undo };
-        let Ok(mut context) = self.context(b, &self.board, &before) else {
+        let words = others.in_order.and_then(|in_order| in_order.begin(b));
+        let Ok(mut context) = self.context((b, words.as_deref()), &self.board, &before) else {
             return (BlockResult::default(), b, Err((None, Failure::Stopped)));
         };
         if let Some(stop) = others.handoff.stopping() {
@@ -289,12 +299,18 @@ impl Run<'_> {
         }
     }
 
-    /// What a thread holds while it runs block `b`: the captures, as far as the block owns them.
-    fn context<'s>(&'s self, b: usize, board: &Board, before: &'s dyn Before) -> Result<Context<'s>, Missing> {
+    /// What a thread holds while it runs block `b`: the captures, as far as the block owns them. `words`: what reductions hold that the
+    /// block adds to in the loop's own order.
+    fn context<'s>(
+        &'s self,
+        (b, words): (usize, Option<&[u64]>),
+        board: &Board,
+        before: &'s dyn Before,
+    ) -> Result<Context<'s>, Missing> {
         let mut copies = self.copies(b, board)?;
         Ok(Context::new(|state| {
             let slot = |c: usize| match (
-                self.slot_of_copies(c, b, (&mut copies, self.tallies), state),
+                self.slot_of_copies(c, (b, words), (&mut copies, self.tallies), state),
                 self.lease.vector(c),
             ) {
                 (Some(slot), _) => slot,
@@ -320,7 +336,7 @@ impl Run<'_> {
     fn slot_of_copies<'s>(
         &self,
         c: usize,
-        b: usize,
+        (b, words): (usize, Option<&[u64]>),
         (copies, tallies): (&mut [Option<Copies>], &Tallies),
         state: &Rc<BlockState>,
     ) -> Option<Slot<'s>> {
@@ -331,6 +347,9 @@ impl Run<'_> {
             }
             Kind::Reduction { .. } if self.plan.strategy == Strategy::Serial => {
                 Some(Slot::of_reduction(c, self.before[c], false, state))
+            }
+            Kind::Reduction { ops, .. } if ops.ordered && words.is_some() => {
+                words.map(|words| Slot::of_reduction(c, words[c], false, state))
             }
             Kind::Reduction { ops, .. } => {
                 let one_by_one = ops.ordered && self.order == Order::Preserve;
@@ -498,17 +517,19 @@ impl Run<'_> {
         for b in 0..self.plan.blocks.len() {
             let mut copies = self.copies(b, &board).map_err(|Missing| (None, Failure::Stopped))?;
             let mut context = Context::new(|state| {
-                let slot =
-                    |c: usize| match (self.slot_of_copies(c, b, (&mut copies, &tallies), state), memory.vector(c)) {
-                        (Some(slot), _) => slot,
-                        (None, None) => Slot::absent(c, state),
-                        (None, Some(lent)) => {
-                            let mut owned = Owned::all(lent);
-                            owned.range.wlen = if lent.is_writable() { lent.len() } else { 0 };
-                            // SAFETY: nothing else runs; what may be written are copies that are this replay's alone.
-                            unsafe { Slot::of_elements(c, lent, owned, state) }
-                        }
-                    };
+                let slot = |c: usize| match (
+                    self.slot_of_copies(c, (b, None), (&mut copies, &tallies), state),
+                    memory.vector(c),
+                ) {
+                    (Some(slot), _) => slot,
+                    (None, None) => Slot::absent(c, state),
+                    (None, Some(lent)) => {
+                        let mut owned = Owned::all(lent);
+                        owned.range.wlen = if lent.is_writable() { lent.len() } else { 0 };
+                        // SAFETY: nothing else runs; what may be written are copies that are this replay's alone.
+                        unsafe { Slot::of_elements(c, lent, owned, state) }
+                    }
+                };
                 (0..self.captured().len()).map(slot).collect()
             });
             // SAFETY: the context was made for this block of the task's own captures.

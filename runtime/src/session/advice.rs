@@ -24,7 +24,7 @@ impl LoopReport {
         if n < 2 || self.parallelism() >= 2.0 {
             return self.of_sums();
         }
-        let of_accesses = || self.of_changes().or_else(|| self.of_hot_elements());
+        let of_accesses = || self.of_changes().or_else(|| self.of_ordered_sums()).or_else(|| self.of_hot_elements());
         self.of_time().or_else(of_accesses).or_else(|| self.of_sums()).or_else(|| self.of_shape())
     }
 
@@ -34,6 +34,19 @@ impl LoopReport {
         Some(format!(
             "the loop does nothing with `{name}` but add to it: captured as `sum {name}`, it makes no iterations wait for \
              each other, and its bits are still the same on any number of threads"
+        ))
+    }
+
+    /// Floats that are only added to, in the loop's own order.
+    fn of_ordered_sums(&self) -> Option<String> {
+        let most = self.plan.facts.hot.iter().max_by_key(|dds| dds.accesses)?;
+        if !self.asked.preserve || !self.asked.sums.contains(&most.capture) {
+            return None;
+        }
+        let name = self.site.name(most.capture);
+        Some(format!(
+            "`order = Preserve` has the floats of `{name}` added in the loop's own order, one iteration after the other: without it \
+             `sum {name}` makes no iterations wait, and its bits are still the same on any number of threads"
         ))
     }
 

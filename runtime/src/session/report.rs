@@ -46,8 +46,10 @@ pub(crate) struct Sizes {
 pub(crate) struct Asked {
     /// `order = Preserve`
     pub(crate) preserve: bool,
-    /// The captures that are maps.
+    /// The captures that are maps,
     pub(crate) maps: Vec<usize>,
+    /// and those captured as `sum x`.
+    pub(crate) sums: Vec<usize>,
 }
 
 /// What a run adds to the report: mostly what it did on other processes.

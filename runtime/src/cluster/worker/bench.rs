@@ -521,7 +521,7 @@ impl InstalledShare {
         let (results, failed, _) = match run.save_upfront(&self.undo) {
             Ok(()) => {
                 running.blocks.begin();
-                run.run_blocks(&Timed(running), &self.undo, (&pool, pool.threads()))
+                run.run_blocks(&Timed(running), &self.undo, (&pool, pool.threads()), None)
             }
             Err(failed) => (Vec::new(), Some(failed), 0),
         };

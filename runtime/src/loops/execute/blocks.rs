@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Mutex;
 
+use super::in_order::InOrder;
 use super::{FirstFailure, Run};
 use crate::body::context::{AccessTrouble, BlockState};
 use crate::body::outcome::Failure;
@@ -23,6 +24,7 @@ pub(super) struct Blocks<'b, D: Dispatch> {
     pub(super) run: &'b Run<'b>,
     pub(super) handoff: &'b D,
     pub(super) undo: &'b Undo,
+    pub(super) in_order: Option<&'b InOrder<'b>>,
     pub(super) residency: Option<Residency>,
     pub(super) results: Vec<Mutex<BlockResult>>,
     pub(super) first: Mutex<Option<FirstFailure>>,
@@ -38,10 +40,13 @@ impl<D: Dispatch> Blocks<'_, D> {
         let (start, end) = (run.plan.blocks[b].start, run.plan.blocks[b].end);
         let saved = if start < end { panics::caught(|| undo.save_for(b, run.plan, run.lease)) } else { Ok(()) };
         let first_of_block = run.plan.range.start + run.plan.offset(start);
-        let (result, b, ended) = match saved {
+        let (mut result, b, ended) = match saved {
             Ok(()) => run.run_block(b, self),
             Err(note) => (BlockResult::default(), b, Err((Some(first_of_block), Failure::Panic(note)))),
         };
+        if let (Some(in_order), Ok(())) = (self.in_order, &ended) {
+            in_order.end(b, &mut result);
+        }
         *locked(&results[b]) = result;
         match ended {
             Ok(()) => Some(b),
