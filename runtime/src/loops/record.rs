@@ -129,7 +129,8 @@ pub(crate) unsafe fn record<'l>(
         let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
         // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
         let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
-        if !may_be_table && beforehand::is_narrow(&sampled, &shapes, &options.planning(tables)) {
+        let free = !may_be_table && !any_relaxed(captured);
+        if free && beforehand::is_narrow(&sampled, &shapes, &options.planning(tables)) {
             return (sampled.as_narrow(), Depth::Sampled);
         }
         if let Some(recording) = inferred.filter(|_| !may_be_table) {
@@ -215,13 +216,14 @@ fn flat<'l>(lent: &'l Lent, pool: &Pool) -> &'l [u8] {
     })
 }
 
+/// Whether a loop has relaxed state, whose bits depend on the plan's blocks under any order.
+pub(crate) fn any_relaxed(captured: &[Captured]) -> bool {
+    captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. }))
+}
+
 /// The slices that a whole loop is recorded in: long ones where each sets up scratch, or copies of relaxed state.
 pub(crate) fn slices(range: &Range<usize>, captured: &[Captured], scratch: bool) -> Vec<Range<usize>> {
-    if scratch || captured.iter().any(|capture| matches!(capture.kind, Kind::Relaxed { .. })) {
-        long_slices(range)
-    } else {
-        recording::slices(range)
-    }
+    if scratch || any_relaxed(captured) { long_slices(range) } else { recording::slices(range) }
 }
 
 /// What was recorded, and the nanoseconds of threads that it took.

@@ -51,8 +51,9 @@ pub fn is_narrow(sampled: &Recording<'_>, shapes: &[CaptureShape], options: &Pla
         return false;
     }
     let wide = n as f64 / wavefronts(sampled, &shared).max(1) as f64;
-    let pays = listed_cost(sampled, options) * WORTHWHILE <= WORKERS as f64;
-    let blocks = (wide * (1.0 + sampled.accesses_each)) as u64 / BLOCK_COST;
+    let each = 1.0 + sampled.accesses_each;
+    let pays = listed_cost(sampled.iterations(), each, *order) * WORTHWHILE <= WORKERS as f64;
+    let blocks = (wide * each) as u64 / BLOCK_COST;
     let may_pay = pays && blocks >= WORKERS as u64;
     !may_pay && promises_little(&sampled.by_itself(n), shapes, options)
 }
@@ -65,7 +66,8 @@ fn narrow(sampled: &Recording<'_>) -> Option<Facts> {
     let reason = "in the loop's own order too few iterations could run at the same time, by a sample".to_string();
     let hot: Vec<HotDds> = sampled.shared().into_iter().map(|c| hot_of(sampled, c)).collect();
     let accesses = hot.iter().map(|dds| dds.accesses).sum();
-    Some(Facts { reason, hot, accesses, ..Facts::default() })
+    // If iterations compute much, `grain` has a plan looked for.
+    Some(Facts { reason, hot, accesses, short: true, ..Facts::default() })
 }
 
 /// How many wavefronts the iterations of a sample have, as a loop of their own that keeps its order.

@@ -47,10 +47,8 @@ const WAVEFRONT_COST: f64 = 5.0;
 /// What it takes to look up an iteration and its elements in a list, in accesses: a pass over a tree with three accesses an iteration took
 /// 10 to 13 times as long by wavefronts. (Where any order will do, a list's order costs little more than a grid's.)
 const WAVEFRONT_EACH: f64 = 24.0;
-/// Iterations that take at least as many nanoseconds count by time, where the order is the loop's own and no bits depend on that: as many
-/// for an access.
-const LONG: f64 = 2000.0;
-const NANOS_AN_ACCESS: f64 = 10.0;
+/// Shorter loops may have few, long iterations, and aren't counted so: their accesses don't tell.
+const LONG: usize = 1 << 15;
 
 /// Makes the plan of a recorded loop.
 pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions, pool: &dyn Threads) -> Plan {
@@ -75,15 +73,13 @@ pub fn plan(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOp
     Planner::new(recording, shapes, options, pool, shared).plan()
 }
 
-/// How many times as much iterations take by lists.
-pub(super) fn listed_cost(recording: &Recording<'_>, options: &PlanOptions) -> f64 {
-    match options.order {
+/// How many times as much as many iterations take by lists that cost `each` accesses otherwise. (No clock is asked: a plan is the same wherever
+/// it's made.)
+pub(super) fn listed_cost(iterations: usize, each: f64, order: Order) -> f64 {
+    match order {
         Order::Any => LISTED_COST,
-        Order::Preserve => {
-            let (accesses, nanos) = (1.0 + recording.accesses_each, recording.nanos_each);
-            let each = if nanos >= LONG { accesses.max(nanos / NANOS_AN_ACCESS) } else { accesses };
-            WAVEFRONT_COST + WAVEFRONT_EACH / each
-        }
+        Order::Preserve if iterations < LONG => WAVEFRONT_COST,
+        Order::Preserve => WAVEFRONT_COST + WAVEFRONT_EACH / each,
     }
 }
 
@@ -427,7 +423,7 @@ impl<'r> Planner<'r> {
     }
 
     pub(super) fn listed_cost(&self) -> f64 {
-        listed_cost(self.recording, self.options)
+        listed_cost(self.recording.iterations(), self.cost_each(), self.options.order)
     }
 
     /// A colouring and its makespan, unless it is clear before all of it is made that `may_be_best` says no.

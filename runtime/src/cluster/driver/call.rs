@@ -23,7 +23,7 @@ use crate::loops::backend::{Installed, LoopBackend};
 use crate::loops::call::{Call, LoopStopped};
 use crate::loops::execute::{FirstFailure, Run, words};
 use crate::loops::plan_cache::part_of;
-use crate::loops::record::{Depth, fields, recording, shapes, slices};
+use crate::loops::record::{Depth, any_relaxed, fields, recording, shapes, slices};
 use crate::loops::results::unite;
 use crate::loops::tallied;
 use crate::loops::tallies::Tallies;
@@ -324,7 +324,7 @@ impl LoopBackend for Cluster {
             if plan::are_in_rows(&sampled, &samples, &shapes, &options.planning(false)) {
                 return Ok((sampled.as_outline(&samples), Depth::Sampled));
             }
-            if beforehand::is_narrow(&sampled, &shapes, &options.planning(false)) {
+            if !any_relaxed(call.captured) && beforehand::is_narrow(&sampled, &shapes, &options.planning(false)) {
                 return Ok((sampled.as_narrow(), Depth::Sampled));
             }
             if may_be_away && let Some(recording) = self.surveyed(&mut state, call, &sampled, &samples)? {
