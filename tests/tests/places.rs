@@ -11,7 +11,7 @@ use stradsap::{ClusterOptions, Homes};
 
 use crate::common::mix;
 use crate::jobs::processes::{children_as, runs, signal_to, wait_for};
-use crate::jobs::runner::Test;
+use crate::jobs::runner::{Test, long};
 use crate::seen::{Alone, Scenario, Seen};
 
 /// Where loops run.
@@ -96,6 +96,11 @@ impl Place {
         }
         session
     }
+}
+
+/// All of these places in the long mode, and each second one else.
+pub(crate) fn each_second(places: &[Place]) -> Vec<Place> {
+    if long() { places.to_vec() } else { places.iter().skip(1).step_by(2).copied().collect() }
 }
 
 /// What a scenario sees on a session.

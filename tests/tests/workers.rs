@@ -39,7 +39,7 @@ mod tables;
 mod undone;
 mod views;
 
-use places::{ALONE, Expected, Place, at_servers, place};
+use places::{ALONE, Expected, Place, at_servers, each_second, place};
 use stradsap::prelude::*;
 use stradsap_test_jobs::job;
 use stradsap_test_jobs::runner;
@@ -61,7 +61,7 @@ const SOUND: [Place; 9] = [
 /// Where `captured`, `generated`, `kept_plans`, `looked_at`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 5] = [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
-/// Where `coloured` runs: on each number of workers, each number of threads.
+/// Where `coloured` runs: on each number of workers, each number of threads. Each second one has all numbers, and servers.
 const COLOURED: [Place; 14] = [
     place(0, 2, 0),
     place(0, 3, 0),
@@ -121,7 +121,10 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("chaos::minibatches", chaos::minibatches::tests()),
         ("chaos::scheduled", chaos::scheduled::tests()),
         (cluster::GROUP, cluster::tests()),
-        ("coloured", places::tests(&COLOURED, &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS)),
+        (
+            "coloured",
+            places::tests(&each_second(&COLOURED), &Expected::new(ALONE, Place::session), 120, coloured::SCENARIOS),
+        ),
         ("data", data::tests()),
         ("everywhere", everywhere::tests()),
         ("generated", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, generated::SCENARIOS)),

@@ -26,7 +26,7 @@ fn everywhere() -> Vec<Place> {
 
 pub(crate) fn tests(scenarios: &'static [Scenario]) -> Vec<Test> {
     let expected = Expected::new(ALONE, Place::session);
-    let mut tests = places::tests(&everywhere(), &expected, 60, scenarios);
+    let mut tests = places::tests(&places::each_second(&everywhere()), &expected, 60, scenarios);
     tests.extend(on_hosts(scenarios, &expected));
     tests
 }

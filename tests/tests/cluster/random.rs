@@ -17,9 +17,9 @@ const PLACES: [Place; 4] = [ALONE, place(1, 2, 0), place(2, 1, 1), place(3, 2, 0
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         // (Seeds that found something once come first.)
-        Test::new("small random loops", 4 * 3600, || run(0, &[184], 60..4000, 60)),
+        Test::new("small random loops", 4 * 3600, || run(0, &[184], 30..4000, 60)),
         Test::new("large random loops", 4 * 3600, || run(1_000_000, &[45], 8..400, 4000)),
-        Test::new("sequences of short random loops", 4 * 3600, || in_sequence(2_000_000, 20, 2000, Length::Short)),
+        Test::new("sequences of short random loops", 4 * 3600, || in_sequence(2_000_000, 10, 2000, Length::Short)),
         Test::new("sequences of longer random loops", 4 * 3600, || in_sequence(3_000_000, 5, 200, Length::Middle)),
         Test::new("sequences around the threshold of sampling", 4 * 3600, || {
             in_sequence(4_000_000, 1, 20, Length::AroundTheThreshold);

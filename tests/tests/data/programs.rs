@@ -26,7 +26,7 @@ fn program(session: &Session, seed: u64, seen: &mut Seen) -> stradsap::Result<()
 }
 
 pub(crate) fn random_programs(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
-    for seed in seeds(16, 2_000) {
+    for seed in seeds(8, 2_000) {
         let ran = catch_unwind(AssertUnwindSafe(|| program(session, seed, seen)));
         let case = || {
             let last = seen.0.iter().rev().find(|line| line.starts_with("seed and step")).cloned().unwrap_or_default();

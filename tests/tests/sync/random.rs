@@ -36,7 +36,7 @@ fn here(from: u64, short: u64, long: u64, most: usize) {
 /// On workers: all on the same session, one after the other.
 fn on(place: Place) {
     let session = place.verified();
-    for seed in seeds(12, 600) {
+    for seed in seeds(6, 600) {
         let _watch = Watch::new(&format!("STRADSAP_SEED={seed} random programs: {place}"), Duration::from_secs(60));
         check(seed, &session, place, if seed % 4 == 0 { 300 } else { 50 });
     }
