@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// All of these places in the long mode, and each second one else.
+/// Each second one of these places; all of them in the long mode. (Each comes with every scenario, and two cores have half an hour.)
 pub(crate) fn each_second(places: &[Place]) -> Vec<Place> {
     if long() { places.to_vec() } else { places.iter().skip(1).step_by(2).copied().collect() }
 }

@@ -34,7 +34,8 @@ const SCENARIOS: &[Scenario] = scenarios![
     saved::failed,
 ];
 
-/// One worker and several, with one thread and with two; with three workers elements also go to servers.
+/// One worker and several, with one thread and with two; with three workers elements also go to servers. Each second one has threads,
+/// servers, and several workers.
 const PLACES: [Place; 6] = [ALONE, place(0, 3, 0), place(1, 2, 0), place(3, 1, 2), place(2, 1, 0), place(4, 2, 0)];
 
 pub(crate) fn tests() -> Vec<Test> {

@@ -83,8 +83,8 @@ pub(super) fn listed_cost(iterations: usize, each: f64, order: Order) -> f64 {
     }
 }
 
-/// Whether a coarse grid of the iterations of a sample would not pay off even if its blocks had more to do. (A fine one has so many groups
-/// that the few iterations of a sample are nearly all apart.)
+/// Whether a coarse grid of the iterations of a sample would not pay off even if its blocks had more to do. (A fine one has more groups
+/// than a sample has iterations, which are nearly all apart then.)
 pub(super) fn promises_little(sample: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> bool {
     let options = PlanOptions { grain: None, ..options.clone() };
     let mut planner = Planner::new(sample, shapes, &options, &Inline, sample.shared());
