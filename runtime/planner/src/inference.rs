@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::recording::{CaptureShape, FieldPlace, Fields, Recording, Rule, SLICE, Usage};
-use crate::rule::{Source, Width};
+use crate::rule::{Axis, Source, Width};
 use crate::survey::Survey;
 use crate::threads::Threads;
 
@@ -56,16 +56,17 @@ pub fn is_long(sampled: &Recording<'_>) -> bool {
 }
 
 /// Makes a recording of the whole loop from a recording of samples, if the accesses to all shared DDSs follow rules. For each
-/// capture that is read in step with the loop and has plain elements, `fields` has these elements.
+/// capture that is read in step with the loop and has plain elements, `fields` has these elements. Beside it: of a loop over pairs, how
+/// many columns there are.
 pub fn infer<'f>(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],
     shapes: &[CaptureShape],
-    fields: &[Option<Fields<'f>>],
+    (fields, columns): (&[Option<Fields<'f>>], Option<usize>),
     pool: &dyn Threads,
 ) -> Option<Recording<'f>> {
     let range = &sampled.range;
-    let rules = guess(sampled, samples, fields)?;
+    let rules = guess(sampled, samples, (fields, columns))?;
     for (rule, shape) in rules.iter().zip(shapes) {
         let Some(rule) = rule else { continue };
         let slices = range.len().div_ceil(SLICE);
@@ -88,9 +89,9 @@ pub fn surveyed(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],
     shapes: &[CaptureShape],
-    fields: &[Option<Fields<'_>>],
+    (fields, columns): (&[Option<Fields<'_>>], Option<usize>),
 ) -> Option<Recording<'static>> {
-    let rules = guess(sampled, samples, fields)?;
+    let rules = guess(sampled, samples, (fields, columns))?;
     let mut shared = Vec::new();
     for (c, rule) in rules.iter().enumerate() {
         if let Some(rule) = rule {
@@ -106,11 +107,12 @@ pub fn surveyed(
 fn guess<'f>(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],
-    fields: &[Option<Fields<'f>>],
+    (fields, columns): (&[Option<Fields<'f>>], Option<usize>),
 ) -> Option<Vec<Option<Rule<'f>>>> {
+    let width = columns.and_then(|columns| u32::try_from(columns).ok());
     let candidates: Vec<Source<'f>> = candidates(&sampled.range, fields).collect();
     let rule = |(c, usage): (usize, &Usage)| match usage {
-        Usage::Shared => rule_of(sampled, samples, &candidates, c).map(Some),
+        Usage::Shared => rule_of(sampled, samples, (&candidates, width), c).map(Some),
         _ => Some(None),
     };
     sampled.usage.iter().enumerate().map(rule).collect()
@@ -140,7 +142,7 @@ fn candidates<'f>(range: &Range<usize>, fields: &[Option<Fields<'f>>]) -> impl I
 fn rule_of<'f>(
     sampled: &Recording<'_>,
     samples: &[Range<usize>],
-    candidates: &[Source<'f>],
+    (candidates, width): (&[Source<'f>], Option<u32>),
     c: usize,
 ) -> Option<Rule<'f>> {
     let logs = || samples.iter().zip(&sampled.slices).map(|(iterations, slice)| (iterations, &slice[c]));
@@ -151,6 +153,10 @@ fn rule_of<'f>(
         sources.push((Source::Constant(index), false));
         sources.push((Source::InStep { offset: index.wrapping_sub(first.start) }, false));
         sources.push((Source::Back { from: index.wrapping_add(first.start) }, false));
+        let cell = |(axis, width): (Axis, u32)| {
+            (Source::Cell { axis, width, offset: index.wrapping_sub(axis.of(first.start, width)) }, false)
+        };
+        sources.extend(width.into_iter().flat_map(|width| Axis::ALL.map(|axis| (axis, width))).map(cell));
     }
     sources.extend(candidates.iter().map(|&field| (field, false)));
     for (iterations, log) in logs() {

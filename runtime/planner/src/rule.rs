@@ -123,6 +123,28 @@ impl Width {
     }
 }
 
+/// Which number of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Axis {
+    Row,
+    Column,
+}
+
+impl Axis {
+    pub(crate) const ALL: [Axis; 2] = [Axis::Row, Axis::Column];
+
+    /// The number of an iteration, in rows of that many.
+    #[inline]
+    pub(crate) fn of(self, iteration: usize, width: u32) -> usize {
+        // A loop over pairs has fewer than 2^32 iterations.
+        let (iteration, width) = (iteration as u32, width.max(1));
+        match self {
+            Axis::Row => (iteration / width) as usize,
+            Axis::Column => (iteration % width) as usize,
+        }
+    }
+}
+
 /// Where an index comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source<'f> {
@@ -133,6 +155,12 @@ pub(crate) enum Source<'f> {
     /// The iteration's number counted down from this: the loop goes backwards.
     Back {
         from: usize,
+    },
+    /// The row or column of a loop over pairs, whose rows have that many iterations.
+    Cell {
+        axis: Axis,
+        width: u32,
+        offset: usize,
     },
     /// An unsigned number in the element of the running iteration.
     Field {
@@ -148,6 +176,7 @@ pub(crate) enum SourceSpec {
     Constant(usize),
     InStep { offset: usize },
     Back { from: usize },
+    Cell { axis: Axis, width: u32, offset: usize },
     Field { capture: usize, byte: usize, width: Width },
 }
 
@@ -158,6 +187,7 @@ impl SourceSpec {
             SourceSpec::Constant(index) => Source::Constant(index),
             SourceSpec::InStep { offset } => Source::InStep { offset },
             SourceSpec::Back { from } => Source::Back { from },
+            SourceSpec::Cell { axis, width, offset } => Source::Cell { axis, width, offset },
             SourceSpec::Field { capture, byte, width } => {
                 let end = byte.checked_add(width.bytes())?;
                 let fields = match fields {
@@ -176,6 +206,7 @@ impl Source<'_> {
             Source::Constant(index) => SourceSpec::Constant(index),
             Source::InStep { offset } => SourceSpec::InStep { offset },
             Source::Back { from } => SourceSpec::Back { from },
+            Source::Cell { axis, width, offset } => SourceSpec::Cell { axis, width, offset },
             Source::Field { width, place: FieldPlace { capture, byte }, .. } => {
                 SourceSpec::Field { capture, byte, width }
             }
@@ -187,6 +218,7 @@ impl Source<'_> {
             Source::Constant(index) => *index,
             Source::InStep { offset } => iteration.wrapping_add(*offset),
             Source::Back { from } => from.wrapping_sub(iteration),
+            Source::Cell { axis, width, offset } => axis.of(iteration, *width).wrapping_add(*offset),
             Source::Field { fields, width, place } => fields.number(iteration, place.byte, *width),
         }
     }

@@ -24,6 +24,7 @@ use crate::body::context::BlockState;
 use crate::body::lease::Lent;
 use crate::body::new_entries::NewEntries;
 use crate::body::slow_path::{Doing, MORE, SlowPath, ViewRange};
+use crate::kernels::fetch_bytes;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 use crate::memory::pages::Tally;
@@ -44,6 +45,8 @@ pub struct Slot<'t> {
     /// Whether the slow path must know which iteration runs.
     tracked: bool,
     ahead: Ahead<'t>,
+    /// Where the element would lie that iteration 0 has in step, and the size of one.
+    beside: Option<(*const u8, usize)>,
     slow_path: SlowPath<'t>,
     rows: Option<Rows<'t>>,
     relaxed: Option<Copies>,
@@ -103,6 +106,8 @@ pub(crate) struct Owned<'t> {
     /// Whether the slow path must know which iteration runs.
     pub(crate) tracked: bool,
     pub(crate) ahead: Ahead<'t>,
+    /// Iterations touch the element at this distance from their number.
+    pub(crate) beside: Option<usize>,
     /// What the block goes on with where it strays; without it the iteration ends.
     pub(crate) before: Option<&'t dyn Before>,
     /// What is owned besides.
@@ -120,6 +125,7 @@ impl<'t> Owned<'t> {
             in_step: None,
             tracked: false,
             ahead: Ahead::NOTHING,
+            beside: None,
             before: None,
             doing,
         }
@@ -304,6 +310,7 @@ impl<'t> Slot<'t> {
             in_step: None,
             tracked: false,
             ahead: Ahead::NOTHING,
+            beside: None,
             slow_path,
             rows: None,
             relaxed: None,
@@ -367,7 +374,7 @@ impl<'t> Slot<'t> {
     /// that runs is that of an element (or the place of a packed one) which the block owns in that way. With `owned.in_step`
     /// each iteration that runs is of its range, and the block owns what lies beside it in that way.
     pub(crate) unsafe fn of_elements(capture: usize, lent: &'t Lent, owned: Owned<'t>, state: &Rc<BlockState>) -> Self {
-        let Owned { range, more, mut here, packed, in_step, tracked, ahead, before, doing } = owned;
+        let Owned { range, more, mut here, packed, in_step, tracked, ahead, beside, before, doing } = owned;
         let is_within = |range: &ViewRange| {
             range.len <= lent.len() && range.wlen <= range.len && range.lo <= lent.len() - range.len
         };
@@ -380,9 +387,11 @@ impl<'t> Slot<'t> {
             Some((elements, start)) => elements.base().wrapping_add(start * lent.ops().size),
             None => lent.base(),
         };
+        let size = lent.ops().size;
+        let beside = beside.map(|by| (lent.base().cast_const().wrapping_add(by.wrapping_mul(size)), size));
         let slow_path = SlowPath::new((capture, lent), doing, more, before, state);
         let (ptr, width) = (lent.at(range.lo), lent.ops().width());
-        Slot { ptr, range, here, base, width, in_step, tracked, ahead, ..Slot::new(slow_path) }
+        Slot { ptr, range, here, base, width, in_step, tracked, ahead, beside, ..Slot::new(slow_path) }
     }
 
     /// Rows that threads share.
@@ -434,6 +443,14 @@ impl<'t> Slot<'t> {
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Ahead<'t> {
         self.ahead
+    }
+
+    /// Fetches what `n` iterations from `first` on touch in step.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, first: usize, n: usize) {
+        if let Some((at, size)) = self.beside {
+            fetch_bytes(at.wrapping_add(first.wrapping_mul(size)), n.saturating_mul(size));
+        }
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ use crate::body::value::Values;
 use crate::memory::codec::CodecError;
 use crate::memory::element::Element;
 use crate::memory::named::{Maker, Makes, Named};
-use crate::planner::plan::Run;
+use crate::planner::plan::{Run, are_neighbours};
 use crate::session::options::Indices;
 
 mod record;
@@ -210,7 +210,7 @@ where
                 unsafe { self.run_range(context, place, start + place, n) }
             }),
             Iterations::List { first, offsets }
-                if Self::HAS_RUNS && !packed && !listed && run::are_neighbours(offsets) =>
+                if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) =>
             {
                 self.in_turns(context, offsets.len(), |place, n| {
                     // SAFETY: rule 2, and nothing is packed or listed.

@@ -418,8 +418,9 @@ impl Run<'_> {
         let listed = !plan.offsets.is_empty();
         let packed = self.packed.get(c).and_then(Option::as_ref).filter(|_| listed && !written);
         let packed = packed.map(|packed| (&packed.elements, block.start));
+        let beside = Some(offset).filter(|_| listed && packed.is_none());
         match (written, self.apart(), packed) {
-            (false, None, _) => Owned { here, packed, ..Owned::all(lent) },
+            (false, None, _) => Owned { here, packed, beside, ..Owned::all(lent) },
             (false, Some(by_index), Some((elements, start))) => {
                 if !by_index.get(c).is_some_and(|&by_index| by_index) {
                     return Owned { here, packed, ..Owned::by(Doing::Spans(Vec::new())) };
@@ -431,7 +432,7 @@ impl Run<'_> {
                 let in_step = InStep { distance: offset, written, range: plan.range.clone() };
                 let first = plan.offsets.get(block.start).map_or(0, |&first| first as usize);
                 let own = plan.range.start.wrapping_add(first).wrapping_add(offset);
-                Owned { here, in_step: Some(in_step), ..Owned::by(Doing::InStep { own }) }
+                Owned { here, in_step: Some(in_step), beside, ..Owned::by(Doing::InStep { own }) }
             }
             _ => {
                 let lo = plan.range.start.wrapping_add(offset).wrapping_add(block.start);

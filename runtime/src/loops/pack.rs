@@ -11,7 +11,7 @@ use crate::kernels::fetch_bytes;
 use crate::memory::buffer::{RawBuf, populate};
 use crate::memory::element_ops::ElementOps;
 use crate::memory::home::Home;
-use crate::planner::plan::Plan;
+use crate::planner::plan::{Plan, are_neighbours};
 use crate::planner::recording::Usage;
 use crate::session::pool::Pool;
 
@@ -42,7 +42,8 @@ pub(crate) struct Packed {
 /// The copies that a plan wants, made anew where the elements have changed since.
 pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lease<'_>, pool: &Pool) {
     packed.resize_with(lease.captured().len(), || None);
-    if plan.offsets.is_empty() {
+    // Runs of neighbours lie in their order as they are.
+    if plan.offsets.is_empty() || are_neighbours(&plan.offsets) {
         return;
     }
     for (c, capture) in lease.captured().iter().enumerate() {

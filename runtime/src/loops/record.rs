@@ -126,7 +126,7 @@ pub(crate) unsafe fn record<'l>(
             return (table, Depth::Sampled);
         }
         let fields = fields(&sampled, lease, pool);
-        let inferred = inference::infer(&sampled, &samples, &shapes, &fields, pool);
+        let inferred = inference::infer(&sampled, &samples, &shapes, (&fields, options.columns), pool);
         // Cells at the ends of a table's rows touch fewer elements, and a sample may have none of them.
         let may_be_table = options.order == Order::Preserve && inferred.as_ref().is_some_and(Recording::reaches_far);
         let free = !may_be_table && !any_relaxed(captured);

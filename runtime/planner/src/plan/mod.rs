@@ -37,7 +37,7 @@ pub use group::Parts;
 pub(crate) use group::dense;
 pub use lattice::Numbering;
 pub use make::{of_table, plan};
-pub use offsets::{Bring, Offsets};
+pub use offsets::{Bring, Offsets, are_neighbours};
 pub(crate) use sort::interleaved;
 pub use strata::Strata;
 pub use surveyed::{Away, surveyed};

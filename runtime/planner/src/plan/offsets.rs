@@ -6,6 +6,20 @@ use std::sync::{Arc, OnceLock};
 
 use crate::survey::Sorting;
 
+/// Lists with at most one gap in this many iterations are taken apart into runs.
+const WORTH_JOINING: usize = 16;
+
+/// Of how many offsets of a list the next one is looked at.
+const LOOKED_AT: usize = 256;
+
+/// Whether most of some offsets are followed by the next number, as far as a few of them show: they run as runs of neighbours.
+pub fn are_neighbours(offsets: &[u32]) -> bool {
+    let pairs = offsets.windows(2).step_by(offsets.len() / LOOKED_AT + 1);
+    let (seen, apart) =
+        pairs.fold((0, 0), |(seen, apart), pair| (seen + 1, apart + usize::from(pair[1] != pair[0].wrapping_add(1))));
+    apart * WORTH_JOINING <= seen
+}
+
 /// Gives the offsets that a [`Sorting`] leads to.
 pub type Bring = Box<dyn Fn(&Sorting) -> Vec<u32> + Send + Sync>;
 

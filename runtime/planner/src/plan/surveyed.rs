@@ -242,14 +242,14 @@ mod tests {
         let samples = inference::samples(&(0..data.len())).unwrap();
         let (sampled, shapes) = (data.sampled(&samples), data.shapes());
         let fields = data.fields(0..data.len());
-        let inferred = inference::infer(&sampled, &samples, &shapes, &fields, &Inline).unwrap();
+        let inferred = inference::infer(&sampled, &samples, &shapes, (&fields, None), &Inline).unwrap();
         let whole = plan(&inferred, &shapes, options, &Inline);
         let held: Vec<(usize, Vec<u8>)> = samples
             .iter()
             .map(|sample| (sample.start, data.bytes[sample.start * SIZE..sample.end * SIZE].to_vec()))
             .collect();
         let few = [Some(Fields::of_samples(SIZE, &held)), None, None];
-        let recording = inference::surveyed(&sampled, &samples, &shapes, &few).unwrap();
+        let recording = inference::surveyed(&sampled, &samples, &shapes, (&few, None)).unwrap();
         let survey = recording.survey().unwrap().clone();
         let n = survey.slices();
         let cut = |k: usize| n * k / stretches..n * (k + 1) / stretches;
@@ -348,7 +348,7 @@ mod tests {
             .map(|sample| (sample.start, data.bytes[sample.start * SIZE..sample.end * SIZE].to_vec()))
             .collect();
         let few = [Some(Fields::of_samples(SIZE, &held)), None, None];
-        let recording = inference::surveyed(&sampled, &samples, &data.shapes(), &few).unwrap();
+        let recording = inference::surveyed(&sampled, &samples, &data.shapes(), (&few, None)).unwrap();
         let survey = recording.survey().unwrap().clone();
         let whole = 0..survey.slices();
         let away = Stretches(&data, survey, vec![whole]);

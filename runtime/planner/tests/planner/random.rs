@@ -131,7 +131,7 @@ fn rules_from_a_sample_give_the_plan_of_all_accesses() {
     let samples = inference::samples(&of.range).unwrap();
     let fields = [Some(Fields::new(0, 12, &bytes)), None, None];
     let shapes: Vec<CaptureShape> = of.shapes();
-    let inferred = inference::infer(&of.record(&samples), &samples, &shapes, &fields, &Inline).unwrap();
+    let inferred = inference::infer(&of.record(&samples), &samples, &shapes, (&fields, None), &Inline).unwrap();
     let options = PlanOptions::default();
     let by_rules = plan(&inferred, &shapes, &options, &Inline);
     same(&by_rules, &of.plan(&options, 2));
@@ -156,7 +156,7 @@ fn two_indices_of_one_dds_follow_from_a_sample() {
     let samples = inference::samples(&of.range).unwrap();
     let fields = [Some(Fields::new(0, 12, &bytes)), None];
     let shapes: Vec<CaptureShape> = of.shapes();
-    let inferred = inference::infer(&of.record(&samples), &samples, &shapes, &fields, &Inline).unwrap();
+    let inferred = inference::infer(&of.record(&samples), &samples, &shapes, (&fields, None), &Inline).unwrap();
     let options = PlanOptions::default();
     let by_rules = plan(&inferred, &shapes, &options, &Inline);
     check(&of, &by_rules, Order::Any);
@@ -169,7 +169,7 @@ fn nothing_is_inferred_from_fields_that_are_no_indices() {
     let (mut bytes, of) = records(60_000, 500);
     let samples = inference::samples(&of.range).unwrap();
     let infer = |fields: Fields<'_>| {
-        inference::infer(&of.record(&samples), &samples, &of.shapes(), &[Some(fields), None, None], &Inline).is_some()
+        inference::infer(&of.record(&samples), &samples, &of.shapes(), (&[Some(fields), None, None], None), &Inline).is_some()
     };
     assert!(infer(Fields::new(0, 12, &bytes)));
     assert!(!infer(Fields::new(0, 12, &bytes[..bytes.len() - 1])), "the last element is not whole");

@@ -91,15 +91,20 @@ where
         first: usize,
         offsets: &[u32],
     ) -> Option<(usize, BodyError)> {
-        let mut done = 0;
+        let (mut done, mut n) = (0, run_of(offsets));
         while done < offsets.len() {
-            let n = run_of(&offsets[done..]);
+            // The next run is fetched while this one runs: it is elsewhere.
+            let rest = &offsets[done + n..];
+            let next = run_of(rest);
+            if let Some(&offset) = rest.first() {
+                context.slots.iter().for_each(|slot| slot.fetch(first + offset as usize, next));
+            }
             // SAFETY: rule 2.
             let error = unsafe { self.run_range(context, place + done, first + offsets[done] as usize, n) };
             if error.is_some() {
                 return error;
             }
-            done += n;
+            (done, n) = (done + n, next);
         }
         None
     }
@@ -342,9 +347,6 @@ const LONG_TURN: Duration = Duration::from_millis(50);
 /// How many iterations of a list ahead elements of their own are fetched.
 const AHEAD: usize = 8;
 
-/// Lists with at most one gap in this many iterations are taken apart into runs.
-const WORTH_JOINING: usize = 32;
-
 /// How many iterations at the beginning of a run are all within a range, or all outside of it; and which.
 #[inline(always)]
 fn first_part(first: usize, n: usize, within: Range<usize>) -> (usize, bool) {
@@ -357,15 +359,16 @@ fn first_part(first: usize, n: usize, within: Range<usize>) -> (usize, bool) {
     }
 }
 
-/// Whether most of some offsets are followed by the next number, as far as a few of them show.
-pub(super) fn are_neighbours(offsets: &[u32]) -> bool {
-    let pairs = offsets.windows(2).step_by(offsets.len() / 64 + 1);
-    let (seen, apart) =
-        pairs.fold((0, 0), |(seen, apart), pair| (seen + 1, apart + usize::from(pair[1] != pair[0] + 1)));
-    apart * WORTH_JOINING <= seen
-}
-
-/// How many of the first offsets are consecutive: one, at least.
+/// How many of the first offsets are consecutive.
 fn run_of(offsets: &[u32]) -> usize {
-    1 + offsets.windows(2).take_while(|pair| pair[1] == pair[0].wrapping_add(1)).count()
+    const AT_ONCE: usize = 16;
+    let Some(&first) = offsets.first() else { return 0 };
+    let follows = |at: usize, offset: u32| offset.wrapping_sub(first) as usize == at;
+    // Without a branch for each.
+    let follow = |&(at, chunk): &(usize, &[u32; AT_ONCE])| {
+        chunk.iter().enumerate().fold(true, |all, (k, &offset)| all & follows(at + k, offset))
+    };
+    let (chunks, _) = offsets.as_chunks::<AT_ONCE>();
+    let whole = chunks.iter().enumerate().map(|(k, chunk)| (k * AT_ONCE, chunk)).take_while(follow).count() * AT_ONCE;
+    whole + offsets[whole..].iter().enumerate().take_while(|&(k, &offset)| follows(whole + k, offset)).count()
 }
