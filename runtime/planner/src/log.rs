@@ -43,6 +43,8 @@ pub struct CaptureLog {
     /// All accesses so far, repeated ones too.
     pub(crate) total: u64,
     reads_only: bool,
+    /// It is known to be read out of step: nothing but the number of reads is of interest.
+    counts_only: bool,
     pub(crate) wrote: bool,
     in_scratch: bool,
     /// How what sets up a block's scratch accesses the DDS, in each block.
@@ -77,6 +79,9 @@ impl CaptureLog {
     #[inline]
     pub fn access(&mut self, index: usize, write: bool) -> u32 {
         self.touched += 1;
+        if self.counts_only && !write && !self.in_scratch {
+            return self.touched;
+        }
         let flags = if write { WRITE } else { READ };
         if self.in_scratch {
             self.by_scratch |= flags;
@@ -96,7 +101,7 @@ impl CaptureLog {
 
     /// The same, and reads are listed even if nobody writes the DDS.
     pub fn access_listed(&mut self, index: usize, write: bool) {
-        self.reads_only = false;
+        (self.reads_only, self.counts_only) = (false, false);
         self.access(index, write);
     }
 
@@ -208,7 +213,7 @@ impl CaptureLog {
 
     /// Writes out the accesses that were in step so far: they no longer all are.
     pub(crate) fn leave_step(&mut self) {
-        self.left_step = true;
+        (self.left_step, self.counts_only) = (true, self.reads_only);
         let offset = self.offset.unwrap_or(0);
         let runs = std::mem::take(&mut self.step_runs);
         let (now, first, done) = (self.step_now, self.first, self.iterations);

@@ -271,6 +271,9 @@ impl<'t> SlowPath<'t> {
             Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
             Doing::Listed(listing, listed) if i < self.len => listed.owns(listing, i, access).then(|| self.address(i)),
             Doing::Fetched(_, last) if i < self.len => self.in_spans(&[last.get()], i, access),
+            Doing::Record(recorder) if i < self.len && access == Access::Read => {
+                recorder.reads_at_once(i).then(|| self.address(i))
+            }
             _ => None,
         }
     }
@@ -489,6 +492,14 @@ impl Recorder<'_> {
     /// How often an iteration may touch the DDS.
     fn most_accesses(&self) -> u32 {
         if self.concrete.get() { RUNAWAY_CONCRETE } else { self.most_symbolic }
+    }
+
+    /// Logs that an element is read, if it can be read where it lies, and was not read so often that it is asked whether the
+    /// iteration ends.
+    #[inline(always)]
+    fn reads_at_once(&self, i: usize) -> bool {
+        let here = self.pager.is_none() && !(self.concrete.get() && self.elements.is_writable());
+        here && self.log.borrow_mut().access(i, false) <= RUNAWAY_SYMBOLIC
     }
 
     /// Forgets what the iteration changed.
