@@ -22,10 +22,12 @@ const PIECE: usize = SAMPLE / 8;
 /// Loops shorter than this are recorded in full.
 const WORTHWHILE: usize = 4 * SAMPLE * SAMPLES;
 /// Of a shorter loop this many iterations are sampled at a time, to find out whether its iterations are long, and whether it can
-/// only run in its own order.
+/// only run in its own order,
 const FEW: usize = 64;
+/// but no more than one in this many of all.
+const ONE_IN: usize = 8;
 /// Loops shorter than this are not,
-const WORTH_A_FEW: usize = 8 * FEW * SAMPLES;
+const WORTH_A_FEW: usize = 512;
 /// nor are those that make fewer accesses than this.
 const MANY_ACCESSES: f64 = (1 << 20) as f64;
 /// More accesses of one iteration to one DDS than this are not looked for.
@@ -46,8 +48,9 @@ pub fn samples(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
 /// The iterations to sample of a loop that is too short for [`samples`], but whose iterations may be long.
 pub fn few(range: &Range<usize>) -> Option<Vec<Range<usize>>> {
     let n = range.len();
-    let begin = |k: usize| range.start + (n - FEW) * k / (SAMPLES - 1);
-    (WORTH_A_FEW..WORTHWHILE).contains(&n).then(|| (0..SAMPLES).map(|k| begin(k)..begin(k) + FEW).collect())
+    let each = FEW.min(n / ONE_IN / SAMPLES);
+    let begin = |k: usize| range.start + (n - each) * k / (SAMPLES - 1);
+    (WORTH_A_FEW..WORTHWHILE).contains(&n).then(|| (0..SAMPLES).map(|k| begin(k)..begin(k) + each).collect())
 }
 
 /// Whether the samples decide if the rest is recorded, since a loop makes many accesses by their estimate.

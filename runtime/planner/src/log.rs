@@ -13,6 +13,10 @@ pub const MAX_LEN: usize = 1 << 48;
 /// The most elements of a DDS that iterations share in a plan: listed indices have 32 bits with the write bit.
 pub const LISTED: usize = 1 << 31;
 
+/// Among this many of an iteration's newest accesses one of the same element is looked for: bodies that reach rows number by number
+/// touch a few in turn.
+const NEWEST: usize = 4;
+
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
@@ -137,14 +141,11 @@ impl CaptureLog {
             return;
         }
         let entry = (index as u32) << 1 | u32::from(write);
-        if self.entries.len() > self.mark {
-            let last = self.entries.len() - 1;
-            if self.entries[last] >> 1 == entry >> 1 {
-                self.entries[last] |= entry;
-                return;
-            }
+        let newest = self.entries.len().saturating_sub(NEWEST).max(self.mark);
+        match self.entries[newest..].iter_mut().rev().find(|other| **other >> 1 == entry >> 1) {
+            Some(same) => *same |= entry,
+            None => self.entries.push(entry),
         }
-        self.entries.push(entry);
     }
 
     /// The code that makes a block's scratch is about to run.

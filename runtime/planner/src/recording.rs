@@ -76,6 +76,8 @@ pub struct Recording<'f> {
     pub in_all_blocks: Option<usize>,
     /// How many accesses of all kinds an iteration makes on average, with repeated ones.
     pub accesses_each: f64,
+    /// The capture of which iterations reach the same elements again and again, and how often each.
+    pub repeated: Option<(usize, f64)>,
     /// How many iterations ended early, with a panic or without coming to an end.
     pub cut_short: usize,
     /// The most bytes that the log took.
@@ -123,8 +125,9 @@ impl<'f> Recording<'f> {
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
         let cut_short = slices.iter().filter_map(|slice| slice.iter().map(|log| log.cut_short).max()).sum();
+        let repeated = repeated(&usage, &slices);
         let nothing = Recording::of_rules(range, usage, Vec::new());
-        Recording { slices, in_all_blocks, accesses_each, cut_short, peak_bytes, slice, ..nothing }
+        Recording { slices, in_all_blocks, accesses_each, repeated, cut_short, peak_bytes, slice, ..nothing }
     }
 
     /// A loop of which nothing is known but rules.
@@ -137,6 +140,7 @@ impl<'f> Recording<'f> {
             outline: Vec::new(),
             in_all_blocks: None,
             accesses_each: 0.0,
+            repeated: None,
             cut_short: 0,
             peak_bytes: 0,
             nanos_each: 0.0,
@@ -432,6 +436,21 @@ fn by_scratch(usage: &mut [Usage], slices: &[Vec<CaptureLog>]) -> Option<usize> 
         }
     }
     written
+}
+
+/// The capture that may be written of which an iteration reaches the same elements most often.
+fn repeated(usage: &[Usage], slices: &[Vec<CaptureLog>]) -> Option<(usize, f64)> {
+    let often = |c: usize| {
+        let logs = || slices.iter().map(|slice| &slice[c]);
+        let elements: usize = match usage[c] {
+            Usage::InStep { written: true, .. } => logs().map(|log| log.iterations).sum(),
+            Usage::Shared => logs().map(CaptureLog::listed).sum(),
+            _ => return None,
+        };
+        let accesses: u64 = logs().map(|log| log.total).sum();
+        Some((c, accesses as f64 / elements.max(1) as f64))
+    };
+    (0..usage.len()).filter_map(often).max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
 fn usage_of(range: &Range<usize>, slices: &mut [Vec<CaptureLog>], c: usize, shape: CaptureShape) -> Usage {

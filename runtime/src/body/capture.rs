@@ -185,6 +185,9 @@ pub trait Capture {
     /// Whether iterations that own what is indexed near them are worth a loop of their own.
     #[doc(hidden)]
     const HAS_NEAR: bool = false;
+    /// Whether reads of all elements of a DDS are.
+    #[doc(hidden)]
+    const HAS_WHOLE: bool = false;
     /// How many DDSs the engine is given for it besides its own: a map's index.
     #[doc(hidden)]
     const KEY_INDEXES: usize = 0;
@@ -250,6 +253,16 @@ pub trait Capture {
     #[doc(hidden)]
     #[inline(always)]
     fn set_near<const C: usize>(_view: &mut Self::View<'_, C>, _near: bool) {}
+    /// Whether the view may read all elements, in all iterations of the block.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn may_be_whole<const C: usize>(_view: &Self::View<'_, C>) -> bool {
+        true
+    }
+    /// Whether that is known of all views of the loop.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn set_whole<const C: usize>(_view: &mut Self::View<'_, C>, _whole: bool) {}
     /// Iteration `i` begins, which is one of the run's.
     #[doc(hidden)]
     #[inline(always)]
@@ -297,7 +310,7 @@ pub trait ReadCapture {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured by mutable reference",
     label = "only DDSs can be captured as `&mut`",
-    note = "capture a value by its name without `&mut`; capture reductions and relaxed state as `&x`"
+    note = "what iterations write is a DDS: put the elements of a `Vec` into a DVector before the loop, `DVector::from_vec(session, x)?`; capture a value that is only read by its name without `&mut`, and reductions and relaxed state as `&x`"
 )]
 pub trait WriteCapture {
     /// What the loop gets. (Named by the trait, since rustc would otherwise take whatever is no DDS for one, and

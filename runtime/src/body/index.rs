@@ -11,7 +11,7 @@
 #[diagnostic::on_unimplemented(
     message = "a DDS can't be indexed by `{Self}`",
     label = "not an integer of up to 64 bits",
-    note = "elements are numbered from 0: index them by an integer"
+    note = "elements are numbered from 0: index them by an integer; what stands in row `i` and column `j` of a DMatrix is `x[i][j]`"
 )]
 pub trait ElementIndex: Copy + sealed::Sealed {
     /// Whether this is how the body writes the running iteration's own number.

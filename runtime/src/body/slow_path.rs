@@ -100,6 +100,8 @@ pub(crate) struct Recorder<'t> {
     pub(crate) placeholders: RefCell<Vec<RawBuf>>,
     /// Which of them the running iteration has been lent, a bit each.
     lent: Cell<u64>,
+    /// The first of them, if it has been lent and is not filled anew; or null.
+    again: Cell<*mut u8>,
     /// Placeholders side by side, for a range that is written.
     pub(crate) range: RefCell<Option<RawBuf>>,
     range_lent: Cell<bool>,
@@ -153,6 +155,7 @@ impl<'t> Doing<'t> {
             elements,
             placeholders: RefCell::new(Vec::new()),
             lent: Cell::new(0),
+            again: Cell::new(null_mut()),
             range: RefCell::new(None),
             range_lent: Cell::new(false),
             own: RefCell::default(),
@@ -271,9 +274,10 @@ impl<'t> SlowPath<'t> {
             Doing::Spans(spans) if i < self.len => self.in_spans(spans, i, access),
             Doing::Listed(listing, listed) if i < self.len => listed.owns(listing, i, access).then(|| self.address(i)),
             Doing::Fetched(_, last) if i < self.len => self.in_spans(&[last.get()], i, access),
-            Doing::Record(recorder) if i < self.len && access == Access::Read => {
-                recorder.reads_at_once(i).then(|| self.address(i))
-            }
+            Doing::Record(recorder) if i < self.len => match access {
+                Access::Read => recorder.reads_at_once(i).then(|| self.address(i)),
+                Access::Write { .. } => recorder.writes_at_once(i),
+            },
             _ => None,
         }
     }
@@ -336,6 +340,13 @@ impl<'t> SlowPath<'t> {
     /// The iteration or the minibatch that runs.
     pub(crate) fn iteration(&self) -> usize {
         self.state.at.get()
+    }
+
+    /// Ends the iteration, since element `i` is not below the length.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn out_of_range(&self, i: usize) -> ! {
+        self.end(AccessTrouble::OutOfRange { capture: self.capture, index: i })
     }
 
     fn end(&self, trouble: AccessTrouble) -> ! {
@@ -473,7 +484,11 @@ impl<'t> SlowPath<'t> {
         let scratch = placeholders[usize::from(nth)].as_mut_ptr();
         let bit = 1 << nth;
         let lent_before = recorder.lent.replace(recorder.lent.get() | bit) & bit != 0;
-        if !new && (!lent_before || is_cheap(lent.ops())) {
+        let is_cheap = is_cheap(lent.ops());
+        if nth == 0 && !is_cheap {
+            recorder.again.set(scratch);
+        }
+        if !new && (!lent_before || is_cheap) {
             // SAFETY: both are elements of this type (there is one, since `i` is below the length); the scratch copy is this
             // view's alone (rule 4).
             unsafe { lent.ops().assign(lent.at(lent.len() / 2), scratch) };
@@ -502,9 +517,17 @@ impl Recorder<'_> {
         here && self.log.borrow_mut().access(i, false) <= RUNAWAY_SYMBOLIC
     }
 
+    /// The placeholder of elements that are written one at a time, where it stays as the iteration left it. Logs the access.
+    #[inline(always)]
+    fn writes_at_once(&self, i: usize) -> Option<*mut u8> {
+        let again = Some(self.again.get()).filter(|again| !again.is_null() && self.pager.is_none())?;
+        (self.log.borrow_mut().access(i, true) <= RUNAWAY_SYMBOLIC).then_some(again)
+    }
+
     /// Forgets what the iteration changed.
     pub(crate) fn next_iteration(&self) {
         self.lent.set(0);
+        self.again.set(null_mut());
         self.range_lent.set(false);
         if self.concrete.get() {
             self.own.borrow_mut().clear();

@@ -209,9 +209,7 @@ where
                 // SAFETY: rule 2, and nothing is packed or listed.
                 unsafe { self.run_range(context, place, start + place, n) }
             }),
-            Iterations::List { first, offsets }
-                if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) =>
-            {
+            Iterations::List { first, offsets } if Self::HAS_RUNS && !packed && !listed && are_neighbours(offsets) => {
                 self.in_turns(context, offsets.len(), |place, n| {
                     // SAFETY: rule 2, and nothing is packed or listed.
                     unsafe { self.run_joined(context, place, first, &offsets[place..place + n]) }

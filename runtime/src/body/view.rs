@@ -32,6 +32,8 @@
 //!    their own and `shift`, and as many more as `gap` says for each of the rows that run together besides the first (`turn_to_row`).
 //!    `enter` asks for these, and what gives them has compared them with the DDS's length. The distance of an index is compared with them;
 //!    where the compiler knows that it is the same in all iterations, before the loop over the run's.
+//! 8. `set_whole` is called with true only if `may_be_whole`: the range is all of the DDS, from element 0 on, and no run changes it.
+//!    Then an index below the length is within the range.
 #![allow(unsafe_code)]
 
 mod slices;
@@ -48,7 +50,7 @@ use crate::kernels::fetch_bytes;
 use crate::planner::plan::Window;
 
 macro_rules! common_to_views {
-    ($view:ident $(, $ahead:ident)?) => {
+    ($view:ident, $($ahead:ident)?, $($whole:ident)?) => {
         impl<'v, T: Stored + ?Sized, const C: usize, const W: usize> $view<'v, T, C, W> {
             /// One more than the largest distance that the macro has seen.
             pub(crate) const NEAR: usize = W % IN_TILES;
@@ -76,6 +78,7 @@ macro_rules! common_to_views {
                     owns_own: false,
                     own: false,
                     near: false,
+                    $($whole: false,)?
                     $($ahead: slot.ahead(), tiled: slot.slow_path().is_tiled(), tile: Entry::default(), number: usize::MAX,)?
                     iteration: usize::MAX,
                     lifetime: PhantomData,
@@ -224,7 +227,14 @@ macro_rules! common_to_views {
             #[inline(always)]
             fn at(&self, i: usize) -> &T {
                 let k = i.wrapping_sub(self.lo);
-                let ptr = if self.reads_in_tile(i) {
+                let ptr = if self.is_whole() {
+                    // No way leads back into the loop from here, so that the compiler may take what is read out of it.
+                    if i >= self.len {
+                        self.slow_path.out_of_range(i);
+                    }
+                    // SAFETY: rule 8: the element is one of the range, which begins with the first.
+                    unsafe { self.ptr.add(T::numbers(i, self.width)) }
+                } else if self.reads_in_tile(i) {
                     self.behind(self.base, i)
                 } else if k < self.len {
                     // SAFETY: k < len, so the element is in the owned range.
@@ -343,11 +353,13 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     /// All elements less than `W` from the number of the running iteration are owned, to be written by a view that writes. It is
     /// the same in all views of a loop.
     near: bool,
+    /// Whether it is known that the range is all of the DDS (rule 8).
+    whole: bool,
     iteration: usize,
     lifetime: PhantomData<&'v T>,
 }
 
-common_to_views!(ReadView);
+common_to_views!(ReadView, , whole);
 
 impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> IntoIterator for &'a mut ReadView<'v, T, C, W> {
     type Item = &'a T;
@@ -378,6 +390,28 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
     #[inline(always)]
     fn reads_in_tile(&self, _i: usize) -> bool {
         false
+    }
+
+    /// Whether bodies mostly index elements that are not near their own, and all may be read for the whole block.
+    pub(crate) const HAS_WHOLE: bool = Self::NEAR == 0;
+
+    #[inline(always)]
+    pub(crate) fn may_be_whole(&self) -> bool {
+        let fixed = !self.in_step && !self.tracked;
+        !Self::HAS_WHOLE || fixed && self.lo == 0 && self.len == self.slow_path.dds_len()
+    }
+
+    /// Says whether the views of the next iterations may be, all of them.
+    #[inline(always)]
+    pub(crate) fn set_whole(&mut self, whole: bool) {
+        if Self::HAS_WHOLE {
+            self.whole = whole;
+        }
+    }
+
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        Self::HAS_WHOLE && self.whole
     }
 
     #[inline(always)]
@@ -432,11 +466,16 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     lifetime: PhantomData<&'v mut T>,
 }
 
-common_to_views!(WriteView, ahead);
+common_to_views!(WriteView, ahead,);
 
 impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> {
     fn owns_own(here: OwnElement) -> bool {
         here.read && here.write
+    }
+
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        false
     }
 
     /// Whether the loop may run by tiles: the view then looks for elements by their distance, too.

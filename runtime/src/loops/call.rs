@@ -378,10 +378,12 @@ impl<'c> Call<'c> {
     /// None where too little was recorded for a plan.
     pub(super) fn planned(&self, recording: &Recording<'_>, shapes: &[CaptureShape]) -> Option<Plan> {
         let options = self.key.options.planning(self.backend.is_one_process());
-        match recording.outline() {
-            [] => Some(plan::plan(recording, shapes, &options, &*self.pool)),
-            _ => plan::of_table(recording, shapes, &options, &*self.pool),
-        }
+        let mut plan = match recording.outline() {
+            [] => plan::plan(recording, shapes, &options, &*self.pool),
+            _ => plan::of_table(recording, shapes, &options, &*self.pool)?,
+        };
+        plan.facts.repeated = recording.repeated;
+        Some(plan)
     }
 
     /// Says in a plan which DDSs are added up in tallies.
@@ -513,7 +515,8 @@ impl<'c> Call<'c> {
             matches!(capture.kind, Kind::Vector { adding: Some(Adding { declared: true, .. }), .. })
         };
         let of = |is: &dyn Fn(&Captured) -> bool| (0..self.captured.len()).filter(|&c| is(&self.captured[c])).collect();
-        Asked { preserve: self.key.options.order == Order::Preserve, maps: of(&is_map), sums: of(&is_sum) }
+        let LoopOptions { order, of_operator, .. } = self.key.options;
+        Asked { preserve: order == Order::Preserve, of_operator, maps: of(&is_map), sums: of(&is_sum) }
     }
 
     fn error(&self, failed: FirstFailure) -> Error {

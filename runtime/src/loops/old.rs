@@ -98,7 +98,7 @@ macro_rules! have_old {
             }
 
             fn bring_up_to_date(&self, site: &'static Site, copy: &mut Self) -> Result<()> {
-                let options = LoopOptions::new().label(site.name(1)).unsaved();
+                let options = LoopOptions::new().label(site.name(1)).unsaved().of_operator();
                 let range = range(0..self.len());
                 let handles = (indexed_near::<1, _>(read(self)), indexed_near::<1, _>(write(copy)));
                 let scratch = typed_scratch(&(), &handles, |(), _| ());

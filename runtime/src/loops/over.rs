@@ -7,7 +7,7 @@ use crate::dds::dvector::DVector;
 #[diagnostic::on_unimplemented(
     message = "a loop can't run over the elements of `{Self}`",
     label = "not a DVector of `Copy` elements",
-    note = "let it run over numbers, `0..x.len()`, and capture what the body reads: `x[i]`"
+    note = "let it run over numbers, `0..x.len()`, and capture what the body reads: `x[i]`; the entries of a map have no numbers: put them into a DVector first, `DVector::from_vec(session, map.to_vec()?)?`"
 )]
 pub trait LoopOrder {
     fn iterations(&self) -> usize;

@@ -47,9 +47,8 @@ fn is_worthwhile(
     recording: &Recording<'_>,
     c: usize,
     (adding, (element, len)): (Adding, Elements),
-    (options, strayed): (&LoopOptions, bool),
+    (options, strayed, alone): (&LoopOptions, bool, bool),
 ) -> bool {
-    let alone = recording.shared().into_iter().all(|shared| shared == c);
     let (copies, each) = match (adding.ops.exact, alone && options.parts.is_none() && options.grain.is_none()) {
         (true, _) => (THREADS, 1),
         (false, true) => (BLOCKS, BLOCKS / 2),
@@ -80,13 +79,20 @@ pub(crate) fn leave_out(
     captured: &[Captured],
     (options, strayed): (&LoopOptions, bool),
 ) {
+    let shared = recording.shared();
+    // Where all that is shared may be added up, nothing conflicts.
+    let all = shared.iter().all(|&c| {
+        let adds = adds(&captured[c], options);
+        adds.is_some_and(|adds| is_worthwhile(recording, c, adds, (options, strayed, true)))
+    });
     for (c, capture) in captured.iter().enumerate() {
+        let alone = all || shared.iter().all(|&other| other == c);
         let Some((adding, elements)) = adds(capture, options) else { continue };
         let usage = recording.usage[c];
-        let shared = usage == Usage::Shared || adding.declared && (strayed || usage == Usage::Untouched);
-        tallied[c] |= shared
+        let conflicts = usage == Usage::Shared || adding.declared && (strayed || usage == Usage::Untouched);
+        tallied[c] |= conflicts
             && recording.in_all_blocks.is_none()
-            && is_worthwhile(recording, c, (adding, elements), (options, strayed));
+            && is_worthwhile(recording, c, (adding, elements), (options, strayed, alone));
     }
     (0..tallied.len()).filter(|&c| tallied[c]).for_each(|c| recording.leave_out(c));
 }

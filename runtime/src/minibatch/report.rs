@@ -20,12 +20,19 @@ pub struct SyncReport {
     pub(crate) copies: usize,
     pub(crate) threads: usize,
     pub(crate) rounds: usize,
+    /// The fewest bytes of a row that is written.
+    pub(crate) row_bytes: usize,
     pub(crate) seconds_preparing: f64,
     pub(crate) seconds_running: f64,
     pub(crate) counts: Counts,
     pub(crate) workers: Vec<WorkerTime>,
     pub(crate) verified: Verified,
 }
+
+/// Rows of no more bytes than this take longer to unite than most bodies work on them,
+const SHORT_ROW: usize = 16;
+/// which matters from this many on.
+const MANY_ROWS: u64 = 100_000;
 
 /// What a loop's copies did to rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -149,6 +156,19 @@ impl SyncReport {
         &self.verified
     }
 
+    /// What a person could change where copies spend their time on rows that are too short.
+    pub fn advice(&self) -> Option<String> {
+        let many = self.copies > 1 && self.counts.touched >= MANY_ROWS;
+        (many && self.policy != SyncPolicy::Hybrid && (1..=SHORT_ROW).contains(&self.row_bytes)).then(|| {
+            format!(
+                "copies brought and united {} rows, some of {} bytes: that takes longer than what most bodies do with so few. \
+                 `Hybrid`, whose threads change rows in place, does without; one DVector of structs or arrays in place of \
+                 several of numbers, longer minibatches and `interval` leave fewer rows to unite; one copy may be the fastest",
+                self.counts.touched, self.row_bytes
+            )
+        })
+    }
+
     /// How the workers spent their time; empty if the loop ran in one process.
     pub fn workers(&self) -> &[WorkerTime] {
         &self.workers
@@ -197,7 +217,11 @@ impl fmt::Display for SyncReport {
         if self.verified != Verified::NotAsked {
             writeln!(f, "  {}", self.verified)?;
         }
-        write!(f, "  prepared in {:.3} s, ran in {:.3} s", self.seconds_preparing, self.seconds_running)
+        write!(f, "  prepared in {:.3} s, ran in {:.3} s", self.seconds_preparing, self.seconds_running)?;
+        match self.advice() {
+            Some(advice) => write!(f, "\n  advice: {advice}"),
+            None => Ok(()),
+        }
     }
 }
 

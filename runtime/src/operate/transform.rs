@@ -125,7 +125,7 @@ macro_rules! transforms {
                 let handles = Among(Write::<_, 1>(self), handles);
                 async_for(
                     site,
-                    LoopOptions::default(),
+                    LoopOptions::new().of_operator(),
                     bounds,
                     values,
                     handles,

@@ -10,6 +10,9 @@ const WORTH_A_BLOCK: f64 = 200e-6;
 /// From this many elements an iteration on, its width is what stands in the way.
 const MANY: f64 = 8.0;
 
+/// An element that an iteration reaches this often is worth borrowing once.
+const OFTEN: f64 = 16.0;
+
 /// Loops of less work than this, in accesses, are over before another thread has begun.
 const SHORT: u64 = 4096;
 
@@ -20,17 +23,46 @@ const BY_KEY: &str = "to count, add up or collect by key, use an operator of the
 impl LoopReport {
     /// What a person could change to get more parallelism, if there is little.
     pub fn advice(&self) -> Option<String> {
-        let n = self.iterations();
-        if n < 2 || self.parallelism() >= 2.0 {
-            return self.of_sums();
-        }
+        let of_parallelism = match self.iterations() >= 2 && self.parallelism() < 2.0 {
+            true => self.of_parallelism(),
+            false => self.of_sums(),
+        };
+        let both = |one: String| match self.of_repeats() {
+            Some(other) => format!("{one}; besides, {other}"),
+            None => one,
+        };
+        of_parallelism.map(both).or_else(|| self.of_repeats())
+    }
+
+    fn of_parallelism(&self) -> Option<String> {
         let of_accesses = || self.of_changes().or_else(|| self.of_ordered_sums()).or_else(|| self.of_hot_elements());
+        if self.asked.of_operator {
+            return of_accesses();
+        }
         self.of_time().or_else(of_accesses).or_else(|| self.of_sums()).or_else(|| self.of_shape())
+    }
+
+    /// Elements that an iteration reaches again and again.
+    fn of_repeats(&self) -> Option<String> {
+        let (capture, often) = self.plan.facts.repeated.filter(|&(_, often)| often >= OFTEN)?;
+        let of = self.site.name(capture);
+        let once = match self.asked.sums.contains(&capture) || self.asked.maps.contains(&capture) {
+            true => "what is added up in a variable first".to_string(),
+            false => format!(
+                "what is borrowed once (`let row = &mut {of}[i];`, two with `{of}.pair_mut(i, j)`), or added up in a variable first,"
+            ),
+        };
+        Some(format!(
+            "an iteration reaches each element of `{of}` that it touches {often:.0} times: {once} is reached faster, and \
+             recorded sooner"
+        ))
     }
 
     /// DDSs that the body only adds to.
     fn of_sums(&self) -> Option<String> {
-        let name = self.site.name(*self.plan.facts.addable.first()?);
+        // Where no element is shared nothing waits as it is.
+        let addable = self.plan.facts.addable.first().filter(|_| self.strategy() != Strategy::Aligned)?;
+        let name = self.site.name(*addable);
         Some(format!(
             "the loop does nothing with `{name}` but add to it: captured as `sum {name}`, it makes no iterations wait for \
              each other, and its bits are still the same on any number of threads"
@@ -140,6 +172,12 @@ impl LoopReport {
         let of = self.site.name(most.capture);
         if self.asked.maps.contains(&most.capture) {
             return Some(format!("iterations touch the same places of `{of}`, and they are written: {BY_KEY}"));
+        }
+        if self.asked.sums.contains(&most.capture) {
+            return Some(format!(
+                "too few additions meet in an element of `{of}` for copies of it that are added up: a loop over the elements of `{of}` \
+                 that gathers what is added to each makes nothing wait"
+            ));
         }
         Some(if each > MANY {
             format!(

@@ -30,6 +30,8 @@ pub struct LoopOptions {
     pub(crate) scratch: bool,
     pub(crate) staleness: Option<usize>,
     pub(crate) unsaved: bool,
+    /// The program wrote no loop, and can give it no options: an operator.
+    pub(crate) of_operator: bool,
     pub(crate) floats: Option<&'static [(usize, usize)]>,
     /// Of those: only if the loop runs in its own order.
     pub(crate) floats_in_order: bool,
@@ -99,6 +101,12 @@ impl LoopOptions {
     /// What the loop writes may be anything after a failure: nothing has to be saved before.
     pub(crate) fn unsaved(mut self) -> Self {
         self.unsaved = true;
+        self
+    }
+
+    /// The loop is an operator's.
+    pub(crate) fn of_operator(mut self) -> Self {
+        self.of_operator = true;
         self
     }
 

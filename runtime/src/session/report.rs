@@ -46,6 +46,8 @@ pub(crate) struct Sizes {
 pub(crate) struct Asked {
     /// `order = Preserve`
     pub(crate) preserve: bool,
+    /// It is an operator's, which has no options.
+    pub(crate) of_operator: bool,
     /// The captures that are maps,
     pub(crate) maps: Vec<usize>,
     /// and those captured as `sum x`.

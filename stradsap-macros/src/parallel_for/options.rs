@@ -42,6 +42,10 @@ pub(crate) enum Choice {
 pub(crate) fn choice(option: &str, value: Expr, words: &[&str], cx: &Ctxt) -> Option<Choice> {
     let path = match peel(value.clone()) {
         Expr::Path(path) if path.qself.is_none() => path.path,
+        Expr::Lit(ExprLit { lit: lit @ (Lit::Str(_) | Lit::Bool(_) | Lit::Int(_)), .. }) => {
+            cx.error_at(lit.span(), format!("`{option}` is one of {}, written without quotes", list(words)));
+            return None;
+        }
         _ => return Some(Choice::Computed(value)),
     };
     let last = path.segments.last().map(|segment| segment.ident.clone())?;

@@ -3,6 +3,7 @@
 use super::Trial;
 use crate::common::{below, bits, mix, ratings};
 use crate::seen::Seen;
+use std::hint::black_box;
 use stradsap::prelude::*;
 
 /// The area of a quarter of a circle.
@@ -32,7 +33,8 @@ pub(super) fn nearest_centres(session: &Session, seen: &mut Seen, trial: &mut Tr
     let points: Vec<[f64; 2]> = (0..trial.size(8_000, 3_000_000) as u64)
         .map(|k| [below(2 * k, 1000) as f64, below(2 * k + 1, 1000) as f64])
         .collect();
-    let mut centres: Vec<[f64; 2]> = points[..8].to_vec();
+    // Sizes of data are known when a program runs: as a constant, this one would have the plain loop unrolled.
+    let mut centres: Vec<[f64; 2]> = points[..black_box(8)].to_vec();
     let data = DVector::from_vec(session, points.clone())?;
     let mut of = DVector::from_fn(session, points.len(), |_| 0u8)?;
     fn nearest(centres: &[[f64; 2]], [x, y]: &[f64; 2]) -> u8 {

@@ -124,6 +124,70 @@ pub(super) fn matrix_product(session: &Session, seen: &mut Seen, trial: &mut Tri
     Ok(report)
 }
 
+/// Sums of the columns of a table, number by number.
+pub(super) fn column_sums(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
+    let (rows, columns) = (trial.size(400, 3000), trial.size(150, 1000));
+    let table: Vec<f64> = (0..rows * columns).map(|at| entry(at / columns, at % columns)).collect();
+    let data = DVector::from_vec(session, table.clone())?;
+    let mut sums = DVector::from_fn(session, columns, |_| 0.0f64)?;
+    let mut plain = vec![0.0; columns];
+    let report = trial.sweep(
+        || {
+            async_parallel_for!((0..rows, 0..columns), [columns, &data, &mut sums], |(i, j)| sums[j] +=
+                data[i * columns + j])
+        },
+        || {
+            for i in 0..rows {
+                for j in 0..columns {
+                    plain[j] += table[i * columns + j];
+                }
+            }
+        },
+    )?;
+    trial.same(bits(sums.to_vec()?), bits(plain));
+    seen.digest("sums", &sums)?;
+    Ok(report)
+}
+
+/// Factors of a table without gaps: each number changes a row of each.
+pub(super) fn factors_of_a_table(
+    session: &Session,
+    seen: &mut Seen,
+    trial: &mut Trial,
+) -> stradsap::Result<LoopReport> {
+    const RANK: usize = 8;
+    let (rows, columns) = (trial.size(200, 1500), trial.size(150, 800));
+    let table = DMatrix::from_fn(session, rows, columns, |i, j| entry(i, j) as f32)?;
+    let begin = |k: usize, seed: usize| std::array::from_fn(|f| entry(k + seed, f) as f32 / 8.0);
+    let mut of_rows: DVector<[f32; RANK]> = DVector::from_fn(session, rows, move |i| begin(i, 3))?;
+    let mut of_columns: DVector<[f32; RANK]> = DVector::from_fn(session, columns, move |j| begin(j, 17))?;
+    let (mut plain_rows, mut plain_columns) = (of_rows.to_vec()?, of_columns.to_vec()?);
+    let numbers: Vec<f32> = (0..rows * columns).map(|at| entry(at / columns, at % columns) as f32).collect();
+    fn step(p: &mut [f32; RANK], q: &mut [f32; RANK], number: f32) {
+        let error = number - p.iter().zip(&*q).map(|(a, b)| a * b).sum::<f32>();
+        for (a, b) in p.iter_mut().zip(q) {
+            (*a, *b) = (*a + 1e-3 * error * *b, *b + 1e-3 * error * *a);
+        }
+    }
+    let report = trial.sweep(
+        || {
+            async_parallel_for!((0..rows, 0..columns), [&table, &mut of_rows, &mut of_columns], |(i, j)| {
+                step(&mut of_rows[i], &mut of_columns[j], table[i][j]);
+            })
+        },
+        || {
+            for i in 0..rows {
+                for j in 0..columns {
+                    step(&mut plain_rows[i], &mut plain_columns[j], numbers[i * columns + j]);
+                }
+            }
+        },
+    )?;
+    seen.digest("rows", &of_rows)?;
+    seen.digest("columns", &of_columns)?;
+    Ok(report)
+}
+
 /// Few accesses, much work.
 pub(super) fn few_long_iterations(
     session: &Session,

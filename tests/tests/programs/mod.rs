@@ -90,6 +90,8 @@ programs! {
     dense::triangular_factors: Aligned, 1.0..ANY, None;
     dense::bodies_in_space: Aligned, 2.0..ANY, None;
     dense::matrix_product: Aligned, 2.0..ANY, None;
+    dense::column_sums: Grid, 2.0..ANY, Some("`sum sums`");
+    dense::factors_of_a_table: Grid, 2.0..ANY, None;
     dense::few_long_iterations: Aligned, 1.0..ANY, None;
     dense::a_short_loop: Aligned, 1.0..ANY, Some("the loop is short");
     learning::field_aware_machine: Grid, 1.5..ANY, None;

@@ -4,6 +4,7 @@ use super::Trial;
 use crate::common::{below, bits, bits32, mix};
 use crate::seen::Seen;
 use serde::{Deserialize, Serialize};
+use std::hint::black_box;
 use stradsap::prelude::*;
 
 /// What a Kalman filter knows of a level and its slope.
@@ -372,7 +373,8 @@ pub(super) fn records_with_mistakes(
 
 /// The bootstrap: means of samples drawn with repetition, and their least and greatest.
 pub(super) fn bootstrap(session: &Session, seen: &mut Seen, trial: &mut Trial) -> stradsap::Result<LoopReport> {
-    let (n, samples) = (1_000usize, trial.size(200, 10_000));
+    // (A constant would spare the plain loop a division.)
+    let (n, samples) = (black_box(1_000usize), trial.size(200, 10_000));
     let values: Vec<f64> = (0..n as u64).map(|i| below(i, 1000) as f64 / 7.0).collect();
     let x = DVector::from_vec(session, values.clone())?;
     let mut means = DVector::from_fn(session, samples, |_| 0.0f64)?;

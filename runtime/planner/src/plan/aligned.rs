@@ -19,6 +19,11 @@ const ALIGNED_BLOCKS: usize = 256;
 const MOST_BLOCKS: usize = 4096;
 /// and how many at least where nothing else may: iterations can be few and long.
 const FEWEST_BLOCKS: usize = 32;
+/// Where each block has tallies of its own there are as many blocks as leave this many additions to an element of one: uniting tallies
+/// should take less time than adding to them,
+const ADDITIONS: f64 = 4.0;
+/// but no fewer than this.
+const FEWEST_TALLIES: usize = 8;
 /// Nanoseconds that recording an access takes at most.
 const RECORDING_NANOS: f64 = 300.0;
 /// Nanoseconds that such a block should take.
@@ -45,13 +50,23 @@ fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
     (by_data * wanted.div_ceil(by_data.max(1))).clamp(1, n.max(1))
 }
 
+/// How many blocks a loop has at least that has no conflicts, and bits that depend on where blocks begin.
+fn fewest_blocks(recording: &Recording<'_>, shapes: &[CaptureShape]) -> usize {
+    let tallied = shapes.iter().enumerate().filter(|(_, shape)| shape.by_block && shape.len > 0);
+    // (Of what follows rules no additions were counted.)
+    let additions = tallied.map(|(c, shape)| recording.accesses(c) / shape.len as f64).filter(|&each| each > 0.0);
+    let blocks = |each: f64| ((each / ADDITIONS) as usize).clamp(FEWEST_TALLIES, FEWEST_BLOCKS);
+    additions.map(blocks).min().unwrap_or(FEWEST_BLOCKS)
+}
+
 /// How many blocks a loop without conflicts has by the data alone, and how many at least where there may be more.
 fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> (usize, Option<usize>) {
     let n = recording.iterations();
     let accesses = n as f64 * (1.0 + recording.accesses_each);
     // What is added up in tallies is one for each block, or moves from one to the next.
     let tallied = shapes.iter().any(|shape| shape.reduction && shape.len > 0);
-    let most = if tallied { FEWEST_BLOCKS } else { ALIGNED_BLOCKS };
+    let fewest = fewest_blocks(recording, shapes);
+    let most = if tallied { fewest } else { ALIGNED_BLOCKS };
     let bound = options.scratch || shapes.iter().any(|shape| shape.by_block);
     let many = (accesses as usize / ALIGNED_BLOCK).clamp(1, most);
     let few = (accesses as usize / LIGHT_BLOCK).max(2).min(many);
@@ -61,7 +76,7 @@ fn aligned_blocks(recording: &Recording<'_>, shapes: &[CaptureShape], options: &
     let (blocks, more) = match (options.parts, options.grain) {
         (Some(parts), _) => (parts, None),
         (None, Some(grain)) => (n.div_ceil(grain.max(1)).min(MOST_BLOCKS), None),
-        (None, None) if bound => (by_accesses.max(FEWEST_BLOCKS), None),
+        (None, None) if bound => (by_accesses.max(fewest), None),
         (None, None) => (by_accesses, Some(spread)),
     };
     (blocks.min(n.max(1)), more)

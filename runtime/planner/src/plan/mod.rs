@@ -123,6 +123,8 @@ pub struct Facts {
     pub peak_bytes: usize,
     /// How many accesses iterations make to shared DDSs.
     pub accesses: usize,
+    /// The capture of which iterations reach the same elements again and again, and how often each.
+    pub repeated: Option<(usize, f64)>,
     /// Whether the accesses were computed from the data.
     pub inferred: bool,
     /// Whether the blocks' order is a rotation (see `cyclic`).

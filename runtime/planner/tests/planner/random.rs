@@ -165,11 +165,34 @@ fn two_indices_of_one_dds_follow_from_a_sample() {
 }
 
 #[test]
+fn rows_and_columns_of_pairs_are_rules() {
+    let (rows, columns) = (300, 170);
+    // From row 3 and column 2 on, of more.
+    let touched = |at: usize| vec![(0, at / columns + 3, true), (1, at % columns + 2, true), (2, at, false)];
+    let accesses = (0..rows * columns).map(touched).collect();
+    let captures = vec![(rows + 3, true), (columns + 7, true), (rows * columns, false)];
+    let of = Loop { range: 0..rows * columns, captures, accesses };
+    let samples = inference::samples(&of.range).unwrap();
+    let (sampled, shapes, fields) = (of.record(&samples), of.shapes(), [None, None, None]);
+    let infer = |columns| inference::infer(&sampled, &samples, &shapes, (&fields, columns), &Inline);
+    assert!(infer(None).is_none() && infer(Some(columns + 1)).is_none());
+    let inferred = infer(Some(columns)).unwrap();
+    let options = PlanOptions::default();
+    let by_rules = plan(&inferred, &shapes, &options, &Inline);
+    check(&of, &by_rules, Order::Any);
+    same(&by_rules, &of.plan(&options, 1));
+    same(&by_rules, &plan(&inferred, &shapes, &options, &Team(3)));
+    let surveyed = inference::surveyed(&sampled, &samples, &shapes, (&fields, Some(columns)));
+    assert!(surveyed.is_some_and(|recording| recording.listed(1) == rows * columns));
+}
+
+#[test]
 fn nothing_is_inferred_from_fields_that_are_no_indices() {
     let (mut bytes, of) = records(60_000, 500);
     let samples = inference::samples(&of.range).unwrap();
     let infer = |fields: Fields<'_>| {
-        inference::infer(&of.record(&samples), &samples, &of.shapes(), (&[Some(fields), None, None], None), &Inline).is_some()
+        let fields = [Some(fields), None, None];
+        inference::infer(&of.record(&samples), &samples, &of.shapes(), (&fields, None), &Inline).is_some()
     };
     assert!(infer(Fields::new(0, 12, &bytes)));
     assert!(!infer(Fields::new(0, 12, &bytes[..bytes.len() - 1])), "the last element is not whole");

@@ -23,6 +23,9 @@ pub trait Handles {
     /// Whether iterations that own what is indexed near them are worth a loop of their own.
     #[doc(hidden)]
     const HAS_NEAR: bool = false;
+    /// Whether reads of all elements of a DDS are.
+    #[doc(hidden)]
+    const HAS_WHOLE: bool = false;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn describe(&mut self) -> Vec<Captured>;
@@ -57,6 +60,14 @@ pub trait Handles {
     #[doc(hidden)]
     fn set_near(views: &mut Self::Views<'_>, near: bool);
     #[doc(hidden)]
+    #[inline(always)]
+    fn may_be_whole(_views: &Self::Views<'_>) -> bool {
+        false
+    }
+    #[doc(hidden)]
+    #[inline(always)]
+    fn set_whole(_views: &mut Self::Views<'_>, _whole: bool) {}
+    #[doc(hidden)]
     fn step(views: &mut Self::Views<'_>, i: usize);
     #[doc(hidden)]
     fn turn_to_row(_views: &mut Self::Views<'_>, _k: usize) {}
@@ -83,6 +94,7 @@ macro_rules! handles {
             type Views<'v> = ($($name::View<'v, $n>,)*);
             const IN_TILES: bool = false $(|| $name::IN_TILES)*;
             const HAS_NEAR: bool = false $(|| $name::HAS_NEAR)*;
+            const HAS_WHOLE: bool = false $(|| $name::HAS_WHOLE)*;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Vec<Captured> {
@@ -156,6 +168,18 @@ macro_rules! handles {
             #[allow(unused_variables)]
             fn set_near(views: &mut Self::Views<'_>, near: bool) {
                 $($name::set_near::<$n>(&mut views.$n, near);)*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn may_be_whole(views: &Self::Views<'_>) -> bool {
+                true $(&& $name::may_be_whole::<$n>(&views.$n))*
+            }
+
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn set_whole(views: &mut Self::Views<'_>, whole: bool) {
+                $($name::set_whole::<$n>(&mut views.$n, whole);)*
             }
 
             #[inline(always)]

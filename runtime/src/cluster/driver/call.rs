@@ -338,7 +338,9 @@ impl LoopBackend for Cluster {
                     fields(&sampled, lease, &self.pool)
                 }
             };
-            if let Some(recording) = inference::infer(&sampled, &samples, &shapes, (&fields, options.columns), &*self.pool) {
+            if let Some(recording) =
+                inference::infer(&sampled, &samples, &shapes, (&fields, options.columns), &*self.pool)
+            {
                 return Ok((recording, Depth::Sampled));
             }
         }

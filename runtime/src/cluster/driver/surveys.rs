@@ -78,7 +78,8 @@ impl Cluster {
         }
         let fields = held.iter().map(|few| few.as_ref().map(|few| Fields::of_samples(few.size, &few.elements)));
         let fields: Vec<Option<Fields<'_>>> = fields.collect();
-        let recording = inference::surveyed(sampled, samples, &shapes(call.captured), (&fields, call.key.options.columns));
+        let recording =
+            inference::surveyed(sampled, samples, &shapes(call.captured), (&fields, call.key.options.columns));
         // Those that are here are as good.
         let by_others = |recording: &Recording<'_>| {
             let fields = recording.survey().map(Survey::fields).unwrap_or_default();

@@ -40,6 +40,7 @@ macro_rules! captured_by_index {
         impl<T: 'static, const W: usize> Capture for Read<'_, $dds<T>, W> {
             type View<'v, const C: usize> = ReadView<'v, $element, C, W>;
             const HAS_NEAR: bool = ReadView::<'_, $element, 0, W>::NEAR > 0;
+            const HAS_WHOLE: bool = ReadView::<'_, $element, 0, W>::HAS_WHOLE;
 
             #[allow(private_interfaces)]
             fn describe(&mut self) -> Captured {
@@ -90,6 +91,16 @@ macro_rules! captured_by_index {
             #[inline(always)]
             fn set_near<const C: usize>(view: &mut ReadView<'_, $element, C, W>, near: bool) {
                 view.set_near(near);
+            }
+
+            #[inline(always)]
+            fn may_be_whole<const C: usize>(view: &ReadView<'_, $element, C, W>) -> bool {
+                view.may_be_whole()
+            }
+
+            #[inline(always)]
+            fn set_whole<const C: usize>(view: &mut ReadView<'_, $element, C, W>, whole: bool) {
+                view.set_whole(whole);
             }
 
             #[inline(always)]

@@ -112,7 +112,8 @@ pub(crate) fn refuses(over: Over, pattern: &Pat) -> Option<Error> {
         (Over::Pairs, Pat::Tuple(pair)) if pair.elems.len() == 2 => None,
         _ => Some(Error::new(
             pattern.span(),
-            "the loop's index is a number: give it a plain name, such as `i`; a loop over `(0..rows, 0..columns)` has pairs \
+            "the loop's index is a number: give it a plain name, such as `i`, let the loop run over numbers, `0..x.len()`, and read \
+             elements in the body, `x[i]`; a loop over `(0..rows, 0..columns)` has pairs \
              of them, `|(i, j)|`",
         )),
     }
