@@ -126,7 +126,7 @@ fn planned(options: &Options, shape: Shape) -> PlanTable {
     let slices = samples.iter().map(|sample| logs(&pairs, sample)).collect();
     let sampled = Recording::new(range.clone(), slices, &shapes);
     let fields = [Some(Fields::new(0, PAIR, &pairs)), None, None];
-    let inferred = inference::infer(&sampled, &samples, &shapes, &fields, &Rayon);
+    let inferred = inference::infer(&sampled, &samples, &shapes, (&fields, None), &Rayon);
     let wanted = PlanOptions { parts: options.parts, ..PlanOptions::default() };
     let plan = plan::plan(&inferred.unwrap_or(sampled), &shapes, &wanted, &Rayon);
     println!("planned in {:.1} s: {} blocks", begun.elapsed().as_secs_f64(), plan.graph.len());

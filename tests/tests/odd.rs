@@ -11,6 +11,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     few::that_fail,
     few::others_each_time,
     few::too_many,
+    few::of_what_nobody_reads,
 ];
 
 const N: usize = 12_000;
@@ -19,6 +20,31 @@ const CELLS: usize = 900;
 /// What must be the same everywhere.
 pub(crate) mod few {
     use super::*;
+
+    /// What the loop makes has it read a DVector that it seemed not to touch.
+    pub(crate) fn of_what_nobody_reads(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let aside = DVector::from_fn(session, 100, |k| k as u64 + 1)?;
+        let mut x = DVector::from_fn(session, N, |_| 0u64)?;
+        for round in 0..3 {
+            x.transform(|x| *x = 0)?;
+            let report = async_parallel_for!(0..N, [round, &aside, &mut x], |i| {
+                x[i] += round;
+                if x[i] > 0 {
+                    for k in 0..3 {
+                        x[i] += aside[(i + k) % 100];
+                    }
+                }
+            })?;
+            let plain =
+                (0..N).map(|i| round + if round > 0 { (0..3).map(|k| ((i + k) % 100) as u64 + 1).sum() } else { 0 });
+            assert_eq!(x.to_vec()?, plain.collect::<Vec<u64>>(), "{report}");
+            seen.digest("x", &x)?;
+        }
+        // One index that is out of range, among reads of all the rest.
+        let error = async_parallel_for!(0..N, [&aside, &mut x], |i| x[i] = aside[if i == 77 { 100 } else { i % 100 }]);
+        assert!(error.unwrap_err().to_string().contains("`aside[100]`"));
+        seen.digest("undone", &x)
+    }
 
     /// Where iteration `i` goes, unless it is odd.
     fn way(i: usize) -> usize {

@@ -96,4 +96,31 @@ fn reports_say_what_could_be_declared() {
     assert!(report.advice().unwrap().contains("`sum h`"), "{report}");
     let report = async_parallel_for!(0..n, [&at, sum h], |i| h[at[i]] += 0.5).unwrap();
     assert_eq!(report.advice(), None, "{report}");
+    // Where nothing waits there is nothing to declare.
+    let mut own = DVector::from_fn(&session, n, |_| 0.0f64).unwrap();
+    let report = async_parallel_for!(0..n, [&mut own], |i| own[i] += 0.5).unwrap();
+    assert_eq!(report.advice(), None, "{report}");
+}
+
+#[test]
+fn reports_say_which_elements_are_reached_again_and_again() {
+    let session = session(2);
+    let n = 4_000;
+    let mut rows = DVector::from_fn(&session, n, |_| [0.0f32; 24]).unwrap();
+    let mut by_number = || {
+        async_parallel_for!(0..n, [n, &mut rows], |i| {
+            for k in 0..24 {
+                rows[i * 7 % n][k] += 1.0;
+            }
+        })
+    };
+    let report = by_number().unwrap();
+    assert!(report.advice().unwrap().contains("each element of `rows` that it touches 24 times"), "{report}");
+    let report = async_parallel_for!(0..n, [n, &mut rows], |i| {
+        let row = &mut rows[i * 7 % n];
+        row.iter_mut().for_each(|x| *x += 1.0);
+    });
+    let report = report.unwrap();
+    assert_eq!(report.advice(), None, "{report}");
+    assert_eq!(rows.to_vec().unwrap(), vec![[2.0; 24]; n]);
 }

@@ -13,6 +13,8 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     additions::gradients,
     additions::types,
     additions::several_beside_others,
+    additions::several_and_nothing_else,
+    additions::few_to_each_element,
     additions::in_order,
     additions::short_against_long,
     additions::where_it_holds,
@@ -50,6 +52,44 @@ pub(crate) mod additions {
         }
         for x in [&a, &b, &c, &d] {
             assert_eq!(x.to_vec()?, plain);
+        }
+        Ok(())
+    }
+
+    /// Sums of each word and of all, as the step of an EM algorithm takes them.
+    pub(crate) fn several_and_nothing_else(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let (n, words) = (3_000, 200);
+        let weight = |i: usize, k: usize| 1.0 / (1 + below((7 * i + k) as u64, 50)) as f64;
+        let mut of_word = DVector::from_fn(session, words, |_| [0.0f64; 3])?;
+        let mut of_all = DVector::from_fn(session, 1, |_| [0.0f64; 3])?;
+        let report = async_parallel_for!(0..n, [weight, words, sum of_word, sum of_all], |i| {
+            for k in 0..3 {
+                let by = std::array::from_fn(|topic| weight(i, 3 * k + topic));
+                of_word.add(below((3 * i + k) as u64, words), by);
+                of_all.add(0, by);
+            }
+        })?;
+        assert_eq!(report.strategy(), Strategy::Aligned, "{report}");
+        assert!(report.reason().contains("`of_word` and `of_all` added up in tallies"), "{report}");
+        seen.report("report", &report);
+        seen.digest("of words", &of_word)?;
+        seen.digest("of all", &of_all)?;
+        let plain: f64 = (0..n).flat_map(|i| (0..9).map(move |k| weight(i, k))).sum();
+        let sums = [of_word.to_vec()?, of_all.to_vec()?].map(|rows| rows.concat().iter().sum::<f64>());
+        assert!(sums.iter().all(|sum| (sum - plain).abs() < 1e-9 * plain), "{sums:?} {plain}");
+        Ok(())
+    }
+
+    /// The fewer additions an element has, the fewer blocks: each has a tally of its own.
+    pub(crate) fn few_to_each_element(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        for (len, blocks) in [(2_500, 8), (400, 25), (40, 32)] {
+            let at = DVector::from_fn(session, 40_000, |i| below(i as u64, len) as u32)?;
+            let mut x = DVector::from_fn(session, len, |_| 0.0f32)?;
+            let report = async_parallel_for!(0..at.len(), [&at, sum x], |i| x[at[i]] += 0.1)?;
+            assert!(report.reason().contains("tallies"), "{report}");
+            assert_eq!(report.blocks(), blocks, "{report}");
+            seen.report("report", &report);
+            seen.digest("x", &x)?;
         }
         Ok(())
     }

@@ -76,6 +76,8 @@ pub struct Recording<'f> {
     pub in_all_blocks: Option<usize>,
     /// How many accesses of all kinds an iteration makes on average, with repeated ones.
     pub accesses_each: f64,
+    /// The same of each capture.
+    accesses_of: Vec<f64>,
     /// The capture of which iterations reach the same elements again and again, and how often each.
     pub repeated: Option<(usize, f64)>,
     /// How many iterations ended early, with a panic or without coming to an end.
@@ -122,12 +124,24 @@ impl<'f> Recording<'f> {
         let peak_bytes = slices.iter().flatten().map(CaptureLog::bytes).sum();
         let lens = || slices.iter().filter_map(|slice| slice.first()).map(|log| log.iterations);
         let (iterations, slice): (usize, _) = (lens().sum(), lens().next().unwrap_or(SLICE).max(1));
+        let of = |c: usize| slices.iter().map(|slice| slice[c].total).sum::<u64>() as f64 / iterations.max(1) as f64;
+        let accesses_of: Vec<f64> = (0..usage.len()).map(of).collect();
         let accesses: u64 = slices.iter().flatten().map(|log| log.total).sum();
         let accesses_each = accesses as f64 / iterations.max(1) as f64;
         let cut_short = slices.iter().filter_map(|slice| slice.iter().map(|log| log.cut_short).max()).sum();
         let repeated = repeated(&usage, &slices);
         let nothing = Recording::of_rules(range, usage, Vec::new());
-        Recording { slices, in_all_blocks, accesses_each, repeated, cut_short, peak_bytes, slice, ..nothing }
+        Recording {
+            slices,
+            in_all_blocks,
+            accesses_each,
+            accesses_of,
+            repeated,
+            cut_short,
+            peak_bytes,
+            slice,
+            ..nothing
+        }
     }
 
     /// A loop of which nothing is known but rules.
@@ -140,6 +154,7 @@ impl<'f> Recording<'f> {
             outline: Vec::new(),
             in_all_blocks: None,
             accesses_each: 0.0,
+            accesses_of: Vec::new(),
             repeated: None,
             cut_short: 0,
             peak_bytes: 0,
@@ -208,6 +223,7 @@ impl<'f> Recording<'f> {
         Recording {
             range: sampled.range.clone(),
             usage: sampled.usage.clone(),
+            accesses_of: sampled.accesses_of.clone(),
             slices: Vec::new(),
             outline: Vec::new(),
             rules,
@@ -355,9 +371,9 @@ impl<'f> Recording<'f> {
 
     /// Turns the recording of samples of a loop into one from which its plan can be made.
     pub fn as_outline(&self, samples: &[Range<usize>]) -> Recording<'f> {
-        let (usage, slices) = (self.usage.clone(), self.slices.clone());
+        let (usage, slices, accesses_of) = (self.usage.clone(), self.slices.clone(), self.accesses_of.clone());
         let (rules, survey, outline) = (Vec::new(), None, samples.to_vec());
-        Recording { usage, slices, rules, survey, outline, range: self.range.clone(), ..*self }
+        Recording { usage, slices, accesses_of, rules, survey, outline, range: self.range.clone(), ..*self }
     }
 
     /// About this many iterations of a sample as a loop of their own.
@@ -365,7 +381,8 @@ impl<'f> Recording<'f> {
         let (usage, every) = (self.usage.clone(), (self.recorded() / iterations).max(1));
         let slices: Vec<_> = self.slices.iter().step_by(every).cloned().collect();
         let (rules, survey, outline) = (Vec::new(), None, Vec::new());
-        let sample = Recording { usage, slices, rules, survey, outline, range: 0..0, ..*self };
+        let accesses_of = self.accesses_of.clone();
+        let sample = Recording { usage, slices, accesses_of, rules, survey, outline, range: 0..0, ..*self };
         Recording { range: 0..sample.recorded(), ..sample }
     }
 
@@ -381,9 +398,7 @@ impl<'f> Recording<'f> {
 
     /// How many accesses all iterations make to a capture, estimated from those that were logged.
     pub fn accesses(&self, capture: usize) -> f64 {
-        let lens = self.slices.iter().map(|slice| slice[capture].iterations);
-        let total: u64 = self.slices.iter().map(|slice| slice[capture].total).sum();
-        total as f64 / lens.sum::<usize>().max(1) as f64 * self.iterations() as f64
+        self.accesses_of.get(capture).map_or(0.0, |each| each * self.iterations() as f64)
     }
 
     /// How many iterations were run virtually: fewer than the loop has if it was sampled.

@@ -53,7 +53,7 @@ fn finer(by_data: usize, wanted: usize, n: usize) -> usize {
 /// How many blocks a loop has at least that has no conflicts, and bits that depend on where blocks begin.
 fn fewest_blocks(recording: &Recording<'_>, shapes: &[CaptureShape]) -> usize {
     let tallied = shapes.iter().enumerate().filter(|(_, shape)| shape.by_block && shape.len > 0);
-    // (Of what follows rules no additions were counted.)
+    // (Of what was not recorded no additions were counted.)
     let additions = tallied.map(|(c, shape)| recording.accesses(c) / shape.len as f64).filter(|&each| each > 0.0);
     let blocks = |each: f64| ((each / ADDITIONS) as usize).clamp(FEWEST_TALLIES, FEWEST_BLOCKS);
     additions.map(blocks).min().unwrap_or(FEWEST_BLOCKS)

@@ -1,7 +1,7 @@
 //! What a sample of the iterations, or the rules that they follow, tell: that no plan would promise anything, so that the
 //! rest need not be recorded, or no plan looked for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::make::{BLOCK_COST, WORKERS, WORTHWHILE, listed_cost, promises_little};
 use super::sort::writes_any_of;
@@ -19,6 +19,8 @@ const PAIRS_APART: usize = 2_654_435_761;
 const MOSTLY: f64 = 0.6;
 /// and blocks of them are tried with this many.
 const ENOUGH: usize = 2048;
+/// Reports name so many elements of a DDS.
+const HOTTEST: usize = 3;
 
 /// Whether a recording, of a sample or of the whole loop, shows that the loop should run serially in its own order.
 pub fn is_serial(recording: &Recording<'_>, shapes: &[CaptureShape], options: &PlanOptions) -> bool {
@@ -190,21 +192,40 @@ fn do_conflict(sampled: &Recording<'_>, shared: &[usize], one: (usize, usize), o
     })
 }
 
+/// The elements that stand in a list of accesses most, how often each does, and how often to be written.
+fn counted(entries: impl Iterator<Item = u32> + Clone, accesses: usize) -> Vec<(u32, (u32, u32))> {
+    /// Elements are counted by number where there are no more than this many for each access.
+    const SPARSE: usize = 8;
+    let len = entries.clone().max().map_or(0, |last| (last >> 1) as usize + 1);
+    let mut counts: Vec<(u32, (u32, u32))> = if len <= accesses.saturating_mul(SPARSE) {
+        let mut counts = vec![(0, 0); len];
+        entries.for_each(|entry| {
+            let count: &mut (u32, u32) = &mut counts[(entry >> 1) as usize];
+            *count = (count.0 + 1, count.1 + (entry & 1));
+        });
+        (0..).zip(counts).filter(|(_, (touched, _))| *touched > 0).collect()
+    } else {
+        let mut sorted: Vec<u32> = entries.collect();
+        sorted.sort_unstable();
+        let same = sorted.chunk_by(|one, other| one >> 1 == other >> 1);
+        same.map(|same| (same[0] >> 1, (same.len() as u32, same.iter().map(|entry| entry & 1).sum()))).collect()
+    };
+    let first = |&(index, (touched, _)): &(u32, (u32, u32))| (std::cmp::Reverse(touched), index);
+    if counts.len() > HOTTEST {
+        counts.select_nth_unstable_by_key(HOTTEST - 1, first);
+        counts.truncate(HOTTEST);
+    }
+    counts.sort_unstable_by_key(first);
+    counts
+}
+
 /// The elements of a capture that are touched most, of all iterations, as a sample has it.
 fn hot_of(sampled: &Recording<'_>, capture: usize) -> HotDds {
-    let (mut counts, mut accesses): (BTreeMap<u32, (u32, u32)>, usize) = (BTreeMap::new(), 0);
-    for slice in &sampled.slices {
-        for entry in slice[capture].entries() {
-            let count = counts.entry(entry >> 1).or_default();
-            *count = (count.0 + 1, count.1 + (entry & 1));
-        }
-        accesses += slice[capture].entries().len();
-    }
+    let entries = || sampled.slices.iter().flat_map(|slice| slice[capture].entries());
+    let accesses: usize = sampled.slices.iter().map(|slice| slice[capture].entries().len()).sum();
+    let hottest = counted(entries().copied(), accesses);
     let scale = sampled.iterations() as f64 / sampled.recorded().max(1) as f64;
     let of_all = |count: u32| (f64::from(count) * scale) as u32;
-    let mut hottest: Vec<(u32, (u32, u32))> = counts.into_iter().collect();
-    hottest.sort_by_key(|&(index, (touched, _))| (std::cmp::Reverse(touched), index));
-    hottest.truncate(3);
     HotDds {
         capture,
         accesses: (accesses as f64 * scale) as usize,
