@@ -484,3 +484,43 @@ fn a_sample_that_misleads_costs_a_misspeculation_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn reports_of_synchronous_loops_say_when_rows_are_short() {
+    let session = session(2);
+    let n = 8_000;
+    let mut single = DVector::from_fn(&session, 500, |_| 0.0f32).unwrap();
+    let mut rows = DVector::from_fn(&session, 500, |_| [0.0f32; 16]).unwrap();
+    let input = DVector::from_fn(&session, n, |i| i).unwrap();
+    let mut of_numbers = |policy| {
+        sync_parallel_for!(
+            input,
+            10,
+            [&mut single],
+            |batch| {
+                for &i in batch {
+                    (0..20).for_each(|k| single[(i * 31 + k * 7) % 500].add(1.0));
+                }
+            },
+            policy
+        )
+    };
+    let report = of_numbers(SyncPolicy::Bsp).unwrap();
+    assert!(report.advice().unwrap().contains("some of 4 bytes"), "{report}");
+    assert!(report.to_string().contains("advice: copies brought and united"), "{report}");
+    assert_eq!(of_numbers(SyncPolicy::Hybrid).unwrap().advice(), None);
+    let report = sync_parallel_for!(
+        input,
+        10,
+        [&mut rows],
+        |batch| {
+            for &i in batch {
+                (0..20).for_each(|k| rows[(i * 31 + k * 7) % 500].add(&[1.0; 16]));
+            }
+        },
+        SyncPolicy::Bsp
+    );
+    assert_eq!(report.unwrap().advice(), None);
+    session.set_threads(1).unwrap();
+    assert_eq!(of_numbers(SyncPolicy::Bsp).unwrap().advice(), None, "one copy");
+}

@@ -132,7 +132,7 @@ where
             (alike, near) = (n, false);
         }
         let whole = H::HAS_WHOLE && H::may_be_whole(&views);
-        let fast = (H::HAS_NEAR || H::HAS_WHOLE) && (near || !H::HAS_NEAR) && (whole || !H::HAS_WHOLE);
+        let fast = (H::HAS_NEAR || H::HAS_WHOLE) && near && (whole || !H::HAS_WHOLE);
         let error = if fast {
             H::set_near(&mut views, true);
             H::set_whole(&mut views, true);
