@@ -36,11 +36,14 @@
 //!    Then an index below the length is within the range.
 #![allow(unsafe_code)]
 
+#[macro_use]
+mod elements;
 mod slices;
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 
+pub use self::elements::Elements;
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::{More, SlowPath};
@@ -267,36 +270,7 @@ macro_rules! common_to_views {
             }
         }
 
-        // A body has its views by mutable reference.
-        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> IntoIterator for &'a &mut $view<'v, T, C, W> {
-            type Item = &'a T;
-            type IntoIter = Elements<'a, $view<'v, T, C, W>>;
-            #[inline]
-            fn into_iter(self) -> Self::IntoIter {
-                self.iter()
-            }
-        }
-
-        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> Iterator for Elements<'a, $view<'v, T, C, W>> {
-            type Item = &'a T;
-            #[inline]
-            fn next(&mut self) -> Option<&'a T> {
-                self.left.next().map(|i| self.view.at(i))
-            }
-            #[inline]
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                self.left.size_hint()
-            }
-        }
-
-        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> DoubleEndedIterator for Elements<'a, $view<'v, T, C, W>> {
-            #[inline]
-            fn next_back(&mut self) -> Option<&'a T> {
-                self.left.next_back().map(|i| self.view.at(i))
-            }
-        }
-
-        impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> ExactSizeIterator for Elements<'a, $view<'v, T, C, W>> {}
+        have_elements!($view);
 
         impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> Index<I> for $view<'_, T, C, W> {
             type Output = T;
@@ -312,12 +286,6 @@ macro_rules! common_to_views {
             }
         }
     };
-}
-
-/// An iterator over the elements of a view.
-pub struct Elements<'a, V> {
-    view: &'a V,
-    left: Range<usize>,
 }
 
 /// A DVector captured as `&x`: its elements are read by index.
@@ -360,15 +328,6 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
 }
 
 common_to_views!(ReadView, , whole);
-
-impl<'a, 'v, T: Stored + ?Sized, const C: usize, const W: usize> IntoIterator for &'a mut ReadView<'v, T, C, W> {
-    type Item = &'a T;
-    type IntoIter = Elements<'a, ReadView<'v, T, C, W>>;
-    #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
 
 /// Whether a distance, which may be a negative number, is one of a range.
 #[inline(always)]

@@ -286,7 +286,7 @@ impl SyncCall<'_> {
             copies: schedule.copies,
             threads,
             rounds: if schedule.copies == 1 { 0 } else { schedule.rounds() },
-            row_bytes: self.captured.iter().filter_map(written_bytes).min().unwrap_or(0),
+            row_bytes: self.captured.iter().filter_map(super::report::written_bytes).min().unwrap_or(0),
             seconds_preparing: seconds.0,
             seconds_running: seconds.1,
             counts,
@@ -595,13 +595,5 @@ impl Slot for SyncState {
     fn forget(&self, dds: u64) {
         let forgotten = locked(&self.cache).remove_users_of(dds);
         drop(forgotten);
-    }
-}
-
-/// How many bytes a row has of a DVector that the loop writes.
-fn written_bytes(capture: &Captured) -> Option<usize> {
-    match capture.kind {
-        Kind::Vector { ops, writable: true, .. } if !ops.by_key => Some(ops.size),
-        _ => None,
     }
 }

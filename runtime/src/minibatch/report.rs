@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::policy::{MergeRule, SyncPolicy};
+use crate::body::capture::{Captured, Kind};
 use crate::session::options::Site;
 use crate::session::report::WorkerTime;
 use crate::session::verified::Verified;
@@ -50,6 +51,14 @@ pub(crate) struct Counts {
     /// In a checked run under `Ssp`: reads, and how many minibatches the oldest value was behind.
     pub(crate) reads: u64,
     pub(crate) worst: u64,
+}
+
+/// How many bytes a row has of a DVector that the loop writes.
+pub(crate) fn written_bytes(capture: &Captured) -> Option<usize> {
+    match capture.kind {
+        Kind::Vector { ops, writable: true, .. } if !ops.by_key => Some(ops.size),
+        _ => None,
+    }
 }
 
 impl SyncReport {

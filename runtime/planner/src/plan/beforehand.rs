@@ -19,7 +19,7 @@ const PAIRS_APART: usize = 2_654_435_761;
 const MOSTLY: f64 = 0.6;
 /// and blocks of them are tried with this many.
 const ENOUGH: usize = 2048;
-/// Reports name so many elements of a DDS.
+/// How many elements of a DDS reports name.
 const HOTTEST: usize = 3;
 
 /// Whether a recording, of a sample or of the whole loop, shows that the loop should run serially in its own order.

@@ -149,8 +149,8 @@ where
         Ok(alike)
     }
 
-    /// Two loops come of it, one of them for views that know that they own what is near, and may read all of the others. (What a closure has by reference stays in
-    /// memory, so that both loops are written out.)
+    /// Two loops come of it, one of them for views that know that they own what is near, or may read all of their DVector. (What a
+    /// closure has by reference stays in memory, so that both loops are written out.)
     #[inline(always)]
     fn run_alike<'v>(
         &self,
