@@ -14,6 +14,7 @@ mod everywhere;
 mod generated;
 mod homes;
 mod hostile;
+mod inner;
 mod kept_plans;
 mod long;
 mod looked_at;
@@ -58,7 +59,7 @@ const SOUND: [Place; 9] = [
     place(3, 2, 0),
 ];
 
-/// Where `captured`, `generated`, `kept_plans`, `looked_at`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
+/// Where `captured`, `generated`, `inner`, `kept_plans`, `looked_at`, `matrices`, `odd`, `old`, `outcomes`, `poisoned`, `sharing`, `ranges`, `rows`, `slices`, `sums`, `tables`, `undone` and `views` run.
 const OUTCOMES: [Place; 5] = [place(0, 2, 0), place(0, 4, 0), place(1, 1, 0), place(2, 2, 0), place(3, 1, 0)];
 
 /// Where `coloured` runs: on each number of workers, each number of threads. Each second one has all numbers, and servers.
@@ -141,6 +142,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("poisoned", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, poisoned::SCENARIOS)),
         ("sharing", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, sharing::SCENARIOS)),
         ("ranges", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 60, ranges::SCENARIOS)),
+        ("inner", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, inner::SCENARIOS)),
         ("odd", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, odd::SCENARIOS)),
         ("old", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, old::SCENARIOS)),
         ("kept_plans", places::tests(&OUTCOMES, &Expected::new(ALONE, Place::session), 120, kept_plans::SCENARIOS)),
@@ -171,6 +173,7 @@ fn main(session: &Session) -> Result<(), Box<dyn std::error::Error>> {
         ("poisoned::alone", places::alone(60, poisoned::ALONE)),
         ("tables::alone", places::alone(60, tables::ALONE)),
         ("undone::alone", places::alone(60, undone::ALONE)),
+        ("inner::verified", verified(inner::SCENARIOS)),
         ("odd::verified", verified(odd::SCENARIOS)),
         ("old::verified", verified(old::SCENARIOS)),
         ("rows::verified", verified(rows::SCENARIOS)),

@@ -1,4 +1,5 @@
-//! The integers that index a DDS, and the marks of indices that are probably the running iteration's own, or near it.
+//! The integers that index a DDS, and the marks of indices: that are probably the running iteration's own, or near it, or among those
+//! that the view holds.
 
 /// The integers that index a DDS: all of up to 64 bits. A negative one is out of range.
 ///
@@ -20,6 +21,15 @@ pub trait ElementIndex: Copy + sealed::Sealed {
     /// Whether the body writes it as a distance from the running iteration's own number.
     #[doc(hidden)]
     const NEAR: bool = false;
+    /// Among which of the elements that the view holds it probably is (`body/view/held.rs`).
+    #[doc(hidden)]
+    const HELD: usize = usize::MAX;
+    /// Which one of them, from the first on.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn nth_held(self) -> usize {
+        0
+    }
     /// The index as a `usize`.
     fn to_usize(self) -> usize;
 }
@@ -53,6 +63,35 @@ impl<I: ElementIndex> ElementIndex for Near<I> {
     }
 }
 
+/// The index in `x[e]`, where the view probably holds elements in place `S` of which that is the `nth`. It says nothing about the value
+/// either.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Held<const S: usize, I> {
+    pub(crate) index: I,
+    pub(crate) nth: usize,
+}
+
+impl<const S: usize, I: ElementIndex> ElementIndex for Held<S, I> {
+    const HELD: usize = S;
+    #[inline(always)]
+    fn nth_held(self) -> usize {
+        self.nth
+    }
+
+    #[inline(always)]
+    fn to_usize(self) -> usize {
+        self.index.to_usize()
+    }
+}
+
+/// An integer that a loop in a body counts.
+#[doc(hidden)]
+pub trait Counted: ElementIndex {
+    /// What stands `n` behind it, if anything does.
+    fn behind(self, n: usize) -> Self;
+}
+
 macro_rules! indices {
     ($($int:ty)*) => {$(
         impl ElementIndex for $int {
@@ -66,6 +105,12 @@ macro_rules! indices {
                 }
             }
         }
+        impl Counted for $int {
+            #[inline(always)]
+            fn behind(self, n: usize) -> Self {
+                self.wrapping_add(n as $int)
+            }
+        }
         impl sealed::Sealed for $int {}
     )*};
 }
@@ -75,4 +120,5 @@ mod sealed {
     pub trait Sealed {}
     impl<I> Sealed for super::Here<I> {}
     impl<I> Sealed for super::Near<I> {}
+    impl<const S: usize, I> Sealed for super::Held<S, I> {}
 }

@@ -34,16 +34,22 @@
 //!    where the compiler knows that it is the same in all iterations, before the loop over the run's.
 //! 8. `set_whole` is called with true only if `may_be_whole`: the range is all of the DDS, from element 0 on, and no run changes it.
 //!    Then an index below the length is within the range.
+//! 9. What a view holds (`held`) is among the ranges that rule 2 speaks of, and is forgotten when they change. It lies where the DDS's
+//!    first element says: it isn't packed.
 #![allow(unsafe_code)]
 
 #[macro_use]
 mod elements;
+mod held;
+mod several;
 mod slices;
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 
 pub use self::elements::Elements;
+use self::held::Holds;
+pub use self::held::{HoldsNothing, NoRounds, Rounds};
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::{More, SlowPath};
@@ -84,6 +90,7 @@ macro_rules! common_to_views {
                     $($whole: false,)?
                     $($ahead: slot.ahead(), tiled: slot.slow_path().is_tiled(), tile: Entry::default(), number: usize::MAX,)?
                     iteration: usize::MAX,
+                    held: Holds::nothing(),
                     lifetime: PhantomData,
                 }
             }
@@ -104,6 +111,7 @@ macro_rules! common_to_views {
                     let owned = self.slow_path.enter(place, first, n);
                     (self.lo, self.len, self.wlen) = (owned.lo, owned.len, owned.wlen);
                     self.ptr = self.base.wrapping_add(T::numbers(self.lo, self.width));
+                    self.held.forget();
                 }
                 self.turn_to_run(place, first, n);
             }
@@ -122,6 +130,7 @@ macro_rules! common_to_views {
                     self.lo = first.wrapping_add(self.distance);
                     (self.len, self.wlen) = (n, if self.written { n } else { 0 });
                     self.ptr = self.behind(self.base, self.lo);
+                    self.held.forget();
                 }
                 self.turn_own(place, first);
             }
@@ -275,11 +284,14 @@ macro_rules! common_to_views {
         impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> Index<I> for $view<'_, T, C, W> {
             type Output = T;
             #[inline(always)]
-            fn index(&self, i: I) -> &T {
-                let i = i.to_usize();
+            fn index(&self, index: I) -> &T {
+                let i = index.to_usize();
                 if self.is_surely_owned::<I>(i) {
                     // SAFETY: rule 5.
                     unsafe { T::get(self.behind(self.here, i), self.width) }
+                } else if self.held.have(index, false) {
+                    // SAFETY: rule 9.
+                    unsafe { T::get(self.behind(self.base, i), self.width) }
                 } else {
                     self.at(i)
                 }
@@ -324,6 +336,7 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
     /// Whether it is known that the range is all of the DDS (rule 8).
     whole: bool,
     iteration: usize,
+    held: Holds,
     lifetime: PhantomData<&'v T>,
 }
 
@@ -422,6 +435,7 @@ pub struct WriteView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0>
     tile: Entry,
     number: usize,
     iteration: usize,
+    held: Holds,
     lifetime: PhantomData<&'v mut T>,
 }
 
@@ -517,82 +531,21 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> WriteView<'_, T, C, W> 
     fn is_written_besides(&self, i: usize) -> bool {
         self.more.iter().any(|range| i.wrapping_sub(range.lo) < range.wlen)
     }
-
-    /// One of several elements at once. Scratch copies are told apart by `nth`.
-    fn nth_address_mut(&mut self, i: usize, nth: u8) -> *mut T::Number {
-        let k = i.wrapping_sub(self.lo);
-        if k < self.wlen {
-            // SAFETY: k < wlen, so the element is in the owned range.
-            unsafe { self.ptr.add(T::numbers(k, self.width)) }
-        } else if self.is_written_besides(i) {
-            self.behind(self.base, i)
-        } else {
-            self.slow_path.reach_nth(i, nth).cast()
-        }
-    }
-
-    /// Element `i`, to change, or `None` if `i` is out of range.
-    #[inline]
-    pub fn get_mut(&mut self, i: impl ElementIndex) -> Option<&mut T> {
-        let i = i.to_usize();
-        (i < self.len()).then(|| &mut self[i])
-    }
-
-    /// Borrows two different elements at once.
-    ///
-    /// # Panics
-    /// If `i == j`: an element can't be borrowed twice.
-    #[inline]
-    #[track_caller]
-    pub fn pair_mut(&mut self, i: impl ElementIndex, j: impl ElementIndex) -> (&mut T, &mut T) {
-        let [a, b] = self.many_mut([i.to_usize(), j.to_usize()]);
-        (a, b)
-    }
-
-    /// Swaps two elements. If `i == j`, the element stays as it is, and counts as read.
-    #[inline]
-    #[track_caller]
-    pub fn swap(&mut self, i: impl ElementIndex, j: impl ElementIndex) {
-        let (i, j) = (i.to_usize(), j.to_usize());
-        if i == j {
-            self.at(i);
-        } else {
-            let (a, b) = self.pair_mut(i, j);
-            a.swap(b);
-        }
-    }
-
-    /// Borrows several different elements at once, at most 64.
-    ///
-    /// # Panics
-    /// If two of the indices are equal: an element can't be borrowed twice.
-    #[inline]
-    #[track_caller]
-    pub fn many_mut<const N: usize>(&mut self, indices: [impl ElementIndex; N]) -> [&mut T; N] {
-        const { assert!(N <= 64, "many_mut gives at most 64 elements") };
-        let indices = indices.map(ElementIndex::to_usize);
-        for (k, i) in indices.iter().enumerate() {
-            assert!(!indices[..k].contains(i), "element {i} is asked for twice at once");
-        }
-        let mut nth = 0;
-        let addresses = indices.map(|i| {
-            let address = self.nth_address_mut(i, nth);
-            nth += 1;
-            address
-        });
-        // SAFETY: rule 1 for each; the indices differ, and so do the scratch copies, which are told apart by
-        // `nth`; the view stays borrowed as long as the references live.
-        addresses.map(|address| unsafe { T::get_mut(address, self.width) })
-    }
 }
 
 impl<T: Stored + ?Sized, I: ElementIndex, const C: usize, const W: usize> IndexMut<I> for WriteView<'_, T, C, W> {
     #[inline(always)]
-    fn index_mut(&mut self, i: I) -> &mut T {
-        let i = i.to_usize();
+    fn index_mut(&mut self, index: I) -> &mut T {
+        let i = index.to_usize();
         let owned = self.is_surely_owned::<I>(i);
-        let address = if owned { self.behind(self.here, i) } else { self.address_mut(i) };
-        // SAFETY: rules 1 and 3 (and 5, and 7): the element is this block's alone, and the view is borrowed alone.
+        let address = if owned {
+            self.behind(self.here, i)
+        } else if self.held.have(index, true) {
+            self.behind(self.base, i)
+        } else {
+            self.address_mut(i)
+        };
+        // SAFETY: rules 1 and 3 (and 5, 7 and 9): the element is this block's alone, and the view is borrowed alone.
         unsafe { T::get_mut(address, self.width) }
     }
 }

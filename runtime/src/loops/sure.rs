@@ -60,9 +60,17 @@ pub(crate) fn needs_no_copies(plan: &Plan, captured: &[Captured], options: &Loop
     options.on_failure == OnFailure::Poison && none_strays && in_order && !plan.has_alone() && !tallied
 }
 
+/// What the macro says of a capture that the body only gives floats to add, or to compare.
+const REDUCED: (usize, usize) = (u32::MAX as usize, u32::MAX as usize);
+
 /// Whether a capture's elements are floats, and those so far before and behind the number of an iteration are in range.
 fn are_floats(plan: &Plan, capture: &Captured, (before, behind): (usize, usize)) -> bool {
-    let &Kind::Vector { len, ops, .. } = &capture.kind else { return false };
+    let (len, ops) = match capture.kind {
+        Kind::Vector { len, ops, .. } => (len, ops),
+        // What is given to it are numbers of this library.
+        Kind::Reduction { .. } => return (before, behind) == REDUCED,
+        Kind::Relaxed { .. } => return false,
+    };
     let range = &plan.range;
     let in_range = range.start >= before && range.end <= len && behind <= len - range.end;
     (ops.is(ops_of::<f32>()) || ops.is(ops_of::<f64>())) && in_range
@@ -70,7 +78,7 @@ fn are_floats(plan: &Plan, capture: &Captured, (before, behind): (usize, usize))
 
 /// Whether, in a plan of blocks without conflicts, each iteration owns what it may touch of a capture.
 fn owns_own(plan: &Plan, c: usize, capture: &Captured, reach: (usize, usize)) -> bool {
-    let &Kind::Vector { writable, .. } = &capture.kind else { return false };
+    let &Kind::Vector { writable, .. } = &capture.kind else { return matches!(capture.kind, Kind::Reduction { .. }) };
     match plan.usage[c] {
         Usage::InStep { offset: 0, written: true } => writable && reach == (0, 0),
         Usage::InStep { written: false, .. } | Usage::ReadOnly => !writable,

@@ -314,8 +314,7 @@ fn task(closure: &Closure, has_scratch: bool, values: &[&Capture], handles: &[&C
     let scratch = has_scratch.then(|| scratch.as_ref().map_or_else(|| quote!(_,), |scratch| quote!(#scratch,)));
     // The compiler makes small bodies part of the loops over iterations in any case, but what is small to it, a stencil of five
     // elements is not. (Of a body that is large, its call costs little.)
-    let inline =
-        (has_scratch && size(body.to_token_stream()) <= LARGE).then(|| quote_spanned!(span=> #[inline(always)]));
+    let inline = (has_scratch && closure.size <= LARGE).then(|| quote_spanned!(span=> #[inline(always)]));
     let mut body = body.clone();
     if has_scratch {
         apart::rewrite(&mut body, output, handles);
@@ -326,7 +325,7 @@ fn task(closure: &Closure, has_scratch: bool, values: &[&Capture], handles: &[&C
 /// Bodies with more tokens than this are called.
 const LARGE: usize = 150;
 
-fn size(tokens: TokenStream) -> usize {
+pub(crate) fn size(tokens: TokenStream) -> usize {
     let of = |token| if let TokenTree::Group(group) = token { 2 + size(group.stream()) } else { 1 };
     tokens.into_iter().map(of).sum()
 }

@@ -3,7 +3,7 @@
 //!
 //! What counts is `x[i] = e`, with any of `+=`, `-=`, `*=`, `/=`, and `let name = e`; `e` is made of number literals with a point,
 //! captured values, names bound so, `x[i]`, `x[i + 1]` and the like, `x[i - 1..=i + 1].iter().sum::<f64>()`, the four operations, and
-//! floats' own methods. No operation on
+//! floats' own methods. `s.add(e)`, `s.min(e)` and `s.max(e)` count as well, if `s` is a reduction of numbers. No operation on
 //! floats panics, and no loop or condition stands there, so that each iteration touches the same places. (Of what a program has
 //! defined itself nothing is known; but its operators and methods don't come before those of floats.)
 
@@ -24,6 +24,9 @@ const METHODS: [&str; 19] = [
     "abs", "atan", "ceil", "cos", "exp", "floor", "ln", "max", "min", "mul_add", "powf", "recip", "round", "signum",
     "sin", "sqrt", "tan", "tanh", "trunc",
 ];
+
+/// What is said of a reduction, which has no elements: so far no element can be (`loops/sure.rs` of the runtime).
+const REDUCED: (usize, usize) = (u32::MAX as usize, u32::MAX as usize);
 
 /// How far before and behind the iteration's own element a body reaches, of each DDS; and whether it also reads what it writes near its
 /// own element, so that it can't fail only if the loop runs in its own order.
@@ -69,6 +72,7 @@ impl Floats<'_> {
     fn block(&mut self, block: &Block) -> bool {
         block.stmts.iter().all(|statement| match statement {
             Stmt::Local(local) => self.bind(local),
+            Stmt::Expr(Expr::MethodCall(call), _) => self.reduced(call),
             Stmt::Expr(expr, _) => self.assignment(expr),
             Stmt::Item(_) | Stmt::Macro(_) => false,
         })
@@ -82,6 +86,16 @@ impl Floats<'_> {
         let of_floats = local.init.as_ref().is_some_and(|init| init.diverge.is_none() && self.value(&init.expr));
         self.bound.insert(ident.clone());
         is_new && of_floats && local.attrs.is_empty()
+    }
+
+    /// `s.add(e)`.
+    fn reduced(&self, call: &ExprMethodCall) -> bool {
+        let ExprMethodCall { attrs, receiver, method, turbofish: None, args, .. } = call else { return false };
+        let reduction = self.captures.iter().find(|capture| Some(&capture.name) == name(receiver));
+        let Some(reduction) = reduction.filter(|capture| capture.mode == Mode::Read) else { return false };
+        self.reach.borrow_mut().insert(reduction.name.clone(), REDUCED);
+        let is_known = ["add", "min", "max"].iter().any(|known| method == known);
+        is_known && attrs.is_empty() && args.len() == 1 && args.iter().all(|argument| self.value(argument))
     }
 
     fn assignment(&self, expr: &Expr) -> bool {
@@ -218,6 +232,8 @@ mod tests {
             "{ y[i] = x[i - 1..=i + 1].iter().sum::<f64>() / 3.0; }",
             "{ y[i] += x[i..i + 4].iter().sum::<f32>(); }",
             "{ let t = -y[i].sqrt(); let u = t.max(a); y[i] = u / x[i]; y[i] *= 2.0; }",
+            "{ y[i] += a; x.add(y[i] * y[i]); }",
+            "{ x.max(y[i].abs()); y[i] = 0.0; }",
         ] {
             assert!(is_all_floats(body), "{body}");
         }
@@ -256,6 +272,10 @@ mod tests {
             "{ y[i] = x[i - 1..=i + 1].iter().sum(); }",
             "{ y[i] = x[i - 1..=i + 1].iter().product::<f64>(); }",
             "{ y[i] = x[i - 1..=i + 1].rchunks(0).sum::<f64>(); }",
+            "{ y[i] = a; x.push(y[i]); }",
+            "{ y[i] = a; y.add(y[i]); }",
+            "{ y[i] = a; x.add(f(y[i])); }",
+            "{ y[i] = a; z.add(y[i]); }",
         ] {
             assert!(!is_all_floats(body), "{body}");
         }
@@ -276,6 +296,7 @@ mod tests {
     fn how_far_a_body_reaches_is_known() {
         for (body, x, y) in [
             ("{ y[i] = x[i]; }", (0, 0), (0, 0)),
+            ("{ y[i] = a; x.add(y[i]); }", REDUCED, (0, 0)),
             ("{ y[i] = x[i - 2] + x[i - 1]; }", (2, 0), (0, 0)),
             ("{ y[i] = 0.5 * (y[i] + y[i - 1]); }", (0, 0), (1, 0)),
             ("{ let t = x[i + 3]; y[i] = t + x[i - 1] + y[i + 1]; }", (1, 3), (0, 1)),

@@ -8,6 +8,7 @@ use syn::{ExprClosure, Ident, Pat, PatIdent, Type};
 
 use super::async_for::over::{self, Over};
 use super::body::is_primitive;
+use super::emit::size;
 use super::ir::{Capture, Closure, Kind, Parameter};
 use crate::ctxt::Ctxt;
 
@@ -23,7 +24,16 @@ pub(crate) fn check(kind: Kind, over: Over, closure: ExprClosure, captures: &[Ca
         cx.error_at(name.span(), format!("`{name}` is the loop's {what} and a capture as well: rename one of them"));
     }
     let scratch = closure.inputs.iter().nth(1).cloned();
-    Closure { movability: closure.capture, parameter, scratch, output: closure.output, body: *closure.body, header }
+    let size = size(closure.body.to_token_stream());
+    Closure {
+        movability: closure.capture,
+        parameter,
+        scratch,
+        output: closure.output,
+        body: *closure.body,
+        size,
+        header,
+    }
 }
 
 /// The names that a pattern binds.

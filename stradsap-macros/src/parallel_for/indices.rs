@@ -48,7 +48,7 @@ pub(crate) fn writes_own(body: &Expr, index: &Parameter, captures: &[Capture]) -
         && written.map(|capture| &capture.name).all(|name| {
             let mut own = OwnPlaces { index: &index, of: name, places: 0 };
             own.visit_expr(body);
-            !is_bound(name) && own.places == mentions(body.to_token_stream(), name)
+            !is_bound(name) && own.places == mentions_of(body.to_token_stream(), name)
         })
 }
 
@@ -67,10 +67,10 @@ impl<'a> Visit<'a> for OwnPlaces<'_> {
 }
 
 /// How often a name stands among these tokens.
-fn mentions(tokens: TokenStream, name: &Ident) -> usize {
+pub(super) fn mentions_of(tokens: TokenStream, name: &Ident) -> usize {
     let here = |token| match token {
         TokenTree::Ident(ident) => usize::from(ident.unraw() == name.unraw()),
-        TokenTree::Group(group) => mentions(group.stream(), name),
+        TokenTree::Group(group) => mentions_of(group.stream(), name),
         TokenTree::Punct(_) | TokenTree::Literal(_) => 0,
     };
     tokens.into_iter().map(here).sum()
@@ -136,7 +136,7 @@ impl VisitMut for Rewriter {
             return;
         }
         let index = &expr.index;
-        let Some(distance) = self.distance(index) else { return };
+        let Some(distance) = distance(index, &self.index) else { return };
         let mark = if name(index) == Some(&self.index) { quote!(Here) } else { quote!(Near) };
         *expr.index = syn::parse_quote!(::stradsap::__private::#mark(#index));
         let known = distance.map(isize::unsigned_abs).filter(|&distance| distance <= FARTHEST);
@@ -153,7 +153,7 @@ impl Rewriter {
     /// Marks both ends of a range whose distances from the loop's index are written as numbers. The farther one's.
     fn mark_ends(&self, range: &mut ExprRange) -> Option<usize> {
         let (Some(start), Some(end)) = (range.start.as_deref_mut(), range.end.as_deref_mut()) else { return None };
-        let known = |end: &Expr| self.distance(end).flatten().map(isize::unsigned_abs);
+        let known = |end: &Expr| distance(end, &self.index).flatten().map(isize::unsigned_abs);
         let farther = known(start)?.max(known(end)?);
         if farther > FARTHEST {
             return None;
@@ -163,22 +163,22 @@ impl Rewriter {
         }
         Some(farther)
     }
+}
 
-    /// If an expression is the loop's index, or a sum with it as a term: what is added to it, if that is a number.
-    fn distance(&self, expr: &Expr) -> Option<Option<isize>> {
-        match expr {
-            Expr::Binary(ExprBinary { left, op: BinOp::Add(_), right, .. }) => match self.distance(left) {
-                Some(distance) => Some(distance.zip(number(right)).map(|(a, b)| a.saturating_add(b))),
-                None => Some(self.distance(right)?.zip(number(left)).map(|(a, b)| a.saturating_add(b))),
-            },
-            Expr::Binary(ExprBinary { left, op: BinOp::Sub(_), right, .. }) => {
-                Some(self.distance(left)?.zip(number(right)).map(|(a, b)| a.saturating_sub(b)))
-            }
-            Expr::Paren(paren) => self.distance(&paren.expr),
-            Expr::Group(group) => self.distance(&group.expr),
-            Expr::Cast(cast) if is_primitive(&cast.ty) => self.distance(&cast.expr),
-            _ => (name(expr) == Some(&self.index)).then_some(Some(0)),
+/// If an expression is the loop's index, or a sum with it as a term: what is added to it, if that is a number.
+pub(super) fn distance(expr: &Expr, index: &Ident) -> Option<Option<isize>> {
+    match expr {
+        Expr::Binary(ExprBinary { left, op: BinOp::Add(_), right, .. }) => match distance(left, index) {
+            Some(distance) => Some(distance.zip(number(right)).map(|(a, b)| a.saturating_add(b))),
+            None => Some(distance(right, index)?.zip(number(left)).map(|(a, b)| a.saturating_add(b))),
+        },
+        Expr::Binary(ExprBinary { left, op: BinOp::Sub(_), right, .. }) => {
+            Some(distance(left, index)?.zip(number(right)).map(|(a, b)| a.saturating_sub(b)))
         }
+        Expr::Paren(paren) => distance(&paren.expr, index),
+        Expr::Group(group) => distance(&group.expr, index),
+        Expr::Cast(cast) if is_primitive(&cast.ty) => distance(&cast.expr, index),
+        _ => (name(expr) == Some(index)).then_some(Some(0)),
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Closure {
     pub(crate) scratch: Option<Pat>,
     pub(crate) output: ReturnType,
     pub(crate) body: Expr,
+    /// Of how many tokens the user made it.
+    pub(crate) size: usize,
     /// Where errors about the body as a whole point: its first bar.
     pub(crate) header: Span,
 }

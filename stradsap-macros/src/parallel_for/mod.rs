@@ -7,6 +7,7 @@ mod captures;
 mod emit;
 mod floats;
 mod head;
+mod held;
 mod indices;
 mod ir;
 pub(crate) mod operator;

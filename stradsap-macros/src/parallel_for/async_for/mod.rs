@@ -87,6 +87,9 @@ fn understand(mut syntax: LoopSyntax) -> Result<Loop, Vec<Error>> {
             Some(_) => None,
         };
         writes_own = super::indices::writes_own(&closure.body, index, &captured.captures);
+    }
+    super::held::rewrite(&mut closure.body, closure.parameter.as_ref(), &captured.captures);
+    if let Some(index) = closure.parameter.as_ref().filter(|_| elements.is_none()) {
         super::indices::rewrite(&mut closure.body, index, &mut captured.captures);
     }
     if options.may_preserve() {

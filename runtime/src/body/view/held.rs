@@ -1,0 +1,183 @@
+//! Elements that a view holds: of which it knows, before a loop in the body begins, that the loop's indices lead to them.
+//!
+//! In `for k in 0..n { x[u][k] += v }` each access asks whether the block owns `x[u]`, and the way to an element that it doesn't own is a
+//! call, which keeps the compiler from doing several rounds at once. So the macro (`rows`) asks before such a loop whether the block
+//! owns `x[u]`, or in `for k in a..b { x[c + k] += v }` the elements from `c + a` on, and writes the loop twice. Where all are owned, the
+//! index is compared with what is held; the compiler sees the outcome, and the other way is gone.
+//!
+//! The view's range, and so what it holds, stays while it runs iterations that own the same; `forget` is called when it changes.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::{ReadView, WriteView};
+use crate::body::index::{Counted, ElementIndex, Held};
+use crate::body::slow_path::ViewRange;
+use crate::body::stored::Stored;
+
+/// How many stretches of elements a view holds.
+const PLACES: usize = 4;
+
+/// What a view holds: elements that follow each other, in each place.
+pub(super) struct Holds([Cell<ViewRange>; PLACES]);
+
+impl Holds {
+    #[inline(always)]
+    pub(super) fn nothing() -> Self {
+        Holds([const { Cell::new(ViewRange::EMPTY) }; PLACES])
+    }
+
+    #[inline(always)]
+    pub(super) fn forget(&self) {
+        self.0.iter().for_each(|place| place.set(ViewRange::EMPTY));
+    }
+
+    /// Whether an index leads to what is held where it says: to be written, if that is asked. (Asked so that the compiler knows
+    /// the outcome.)
+    #[inline(always)]
+    pub(super) fn have<I: ElementIndex>(&self, index: I, write: bool) -> bool {
+        let nth = index.nth_held();
+        let is_here = |range: ViewRange| {
+            nth < if write { range.wlen } else { range.len } && index.to_usize() == range.lo.wrapping_add(nth)
+        };
+        self.0.get(I::HELD).is_some_and(|place| is_here(place.get()))
+    }
+}
+
+/// What the macro calls on each capture, whatever it is: what can't hold elements says so, and leaves the index as it is.
+pub trait HoldsNothing {
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __stradsap_hold<I: ?Sized>(&self, _place: usize, _first: &I, _n: usize, _write: bool) -> bool {
+        false
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __stradsap_mark<const S: usize>(&self) -> NoMark {
+        NoMark
+    }
+}
+
+impl<V: ?Sized> HoldsNothing for V {}
+
+/// Marks indices that lead to what is held in place `S`.
+#[derive(Clone, Copy)]
+pub struct Mark<const S: usize>;
+
+impl<const S: usize> Mark<S> {
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn on<I: ElementIndex>(self, nth: usize, index: I) -> Held<S, I> {
+        Held { index, nth }
+    }
+}
+
+/// Leaves indices as they are.
+#[derive(Clone, Copy)]
+pub struct NoMark;
+
+impl NoMark {
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn on<I>(self, _nth: usize, index: I) -> I {
+        index
+    }
+}
+
+/// The rounds of a loop over a range.
+pub trait Rounds {
+    /// What it counts.
+    type Index;
+    /// Whether there is one.
+    #[doc(hidden)]
+    fn __stradsap_any(&self) -> bool;
+    /// How many, if so.
+    #[doc(hidden)]
+    fn __stradsap_rounds(&self) -> usize;
+    /// What one of them counts.
+    #[doc(hidden)]
+    fn __stradsap_round(&self, nth: usize) -> Self::Index;
+}
+
+impl<I: Counted> Rounds for Range<I> {
+    type Index = I;
+    #[inline(always)]
+    fn __stradsap_any(&self) -> bool {
+        // (A negative number is larger than any other.)
+        self.start.to_usize() < self.end.to_usize()
+    }
+
+    #[inline(always)]
+    fn __stradsap_rounds(&self) -> usize {
+        self.end.to_usize().wrapping_sub(self.start.to_usize())
+    }
+
+    #[inline(always)]
+    fn __stradsap_round(&self, nth: usize) -> I {
+        self.start.behind(nth)
+    }
+}
+
+/// The same where what is counted is no index: nothing is known then.
+pub trait NoRounds {
+    /// What it counts.
+    type Index;
+    #[doc(hidden)]
+    fn __stradsap_any(&self) -> bool;
+    #[doc(hidden)]
+    fn __stradsap_rounds(&self) -> usize;
+    #[doc(hidden)]
+    fn __stradsap_round(&self, nth: usize) -> Self::Index;
+}
+
+impl<T: Copy> NoRounds for &Range<T> {
+    type Index = T;
+    #[inline(always)]
+    fn __stradsap_any(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn __stradsap_rounds(&self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn __stradsap_round(&self, _nth: usize) -> T {
+        self.start
+    }
+}
+
+macro_rules! hold_elements {
+    ($($view:ident)*) => {$(
+        impl<T: Stored + ?Sized, const C: usize, const W: usize> $view<'_, T, C, W> {
+            /// Holds the `n` elements from `first` on, if they follow each other in what the block owns, to be written if that is asked.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn __stradsap_hold<I: ElementIndex>(&self, place: usize, first: &I, n: usize, write: bool) -> bool {
+                let first = first.to_usize();
+                let left = |range: ViewRange| {
+                    let most = if write { range.wlen } else { range.len };
+                    most.saturating_sub(first.wrapping_sub(range.lo))
+                };
+                let own = ViewRange { lo: self.lo, len: self.len, wlen: self.wlen };
+                // (Elements that are packed lie elsewhere.)
+                let owned = !self.packed && (n <= left(own) || self.more.iter().any(|range| n <= left(range)));
+                match self.held.0.get(place) {
+                    Some(place) if owned => place.set(ViewRange { lo: first, len: n, wlen: if write { n } else { 0 } }),
+                    _ => return false,
+                }
+                true
+            }
+
+            /// What marks the indices.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn __stradsap_mark<const S: usize>(&self) -> Mark<S> {
+                Mark
+            }
+        }
+    )*};
+}
+hold_elements!(ReadView WriteView);
