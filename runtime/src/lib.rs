@@ -87,7 +87,7 @@ pub mod private {
         BySerde, ChooseCode, ChooseCopy, ChooseFunction, ChooseKnown, ChooseNone, ChooseSerde,
     };
     pub use crate::body::value::{Copied, CopyValue, Probe, RefValue, Value, Values, value};
-    pub use crate::body::view::{HoldsNothing, NoRounds, Rounds};
+    pub use crate::body::view::{Counts, CountsNothing, HoldsNothing, NoRounds, Rounds};
     pub use crate::body::waiting::round;
     pub use crate::dds::dmap::Named;
     pub use crate::dds::dmap::{each_entry, version_of_map, whereabouts_of_map};

@@ -30,7 +30,8 @@
 /// # Arguments
 /// - **Range**: a range of indices, `0..n` or `0..=n`, of at most 2^48 iterations that begin at 0 or later. Its integers may be of
 ///   any type of up to 64 bits; the index has that type in the body. `(0..n).rev()` and `(0..n).step_by(k)` are ranges, too.
-///   Reports and errors number their iterations from 0. `(0..rows, 0..columns)` gives the body pairs, `|(i, j)|`, in the order
+///   Reports and errors call the iterations of a plain range by their index, and those of all else by their number, from 0 on.
+///   `(0..rows, 0..columns)` gives the body pairs, `|(i, j)|`, in the order
 ///   of two nested loops. `&order`, a DVector of `Copy` elements, gives the body one element in each iteration.
 /// - **Captures**: everything from outside that the body uses, and how.
 ///   - `&x` is a DDS that is only read, or a reduction.
@@ -107,7 +108,8 @@
 ///
 /// # Determinism
 /// The serial order depends only on the data, the captured values and the options. So the bits are the same on any number of threads and
-/// worker processes, and after the loss of a worker. [`LoopReport::serial_order`](crate::LoopReport::serial_order) gives the order,
+/// worker processes, and after the loss of a worker. [`LoopReport::serial_order`](crate::LoopReport::serial_order) gives that order,
+/// which under `order = Preserve` may be another one with the same result,
 /// and [`Session::verify`](crate::Session::verify) replays it and compares.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use crate::common::{below, mix};
 use crate::seen::{Scenario, Seen};
 use stradsap::prelude::*;
+use stradsap::{ReadView, WriteView};
 
 pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     loops::over_rows,
@@ -10,6 +11,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     loops::over_what_is_only_read,
     loops::over_sums,
     loops::over_other_things,
+    loops::over_all_elements,
     loops::that_end_early,
     loops::that_count_in_other_types,
     loops::that_leave_the_vector,
@@ -128,7 +130,7 @@ pub(crate) mod loops {
         let n = 40usize;
         let entry = |at: usize| if at / n == at % n { 50.0 } else { start(at) };
         let mut plain: Vec<f32> = (0..n * n).map(entry).collect();
-        let scale = DVector::from_fn(session, n, |k| start(k))?;
+        let scale = DVector::from_fn(session, n, start)?;
         let scales = scale.to_vec()?;
         let mut a = DVector::from_vec(session, plain.clone())?;
         for k in 0..n - 1 {
@@ -136,14 +138,14 @@ pub(crate) mod loops {
                 let by = a[i * n + k] / a[k * n + k];
                 a[i * n + k] = by;
                 for j in k + 1..n {
-                    a[i * n + j] = a[i * n + j] - by * a[k * n + j] * scale[j];
+                    a[i * n + j] -= by * a[k * n + j] * scale[j] + 0.0 * a[i * n + j];
                 }
             })?;
             for i in k + 1..n {
                 let by = plain[i * n + k] / plain[k * n + k];
                 plain[i * n + k] = by;
                 for j in k + 1..n {
-                    plain[i * n + j] = plain[i * n + j] - by * plain[k * n + j] * scales[j];
+                    plain[i * n + j] -= by * plain[k * n + j] * scales[j] + 0.0 * plain[i * n + j];
                 }
             }
             assert_eq!(bits(&a.to_vec()?), bits(&plain), "{k}: {report}");
@@ -208,7 +210,7 @@ pub(crate) mod loops {
                         *cell += value;
                     }
                     match cells[u] {
-                        Some(ref mut cell) if *cell % 5 == 0 => *cell += 1,
+                        Some(ref mut cell) if cell.is_multiple_of(5) => *cell += 1,
                         _ => cells[u] = cells[u].map(|cell| cell * 3 % 1009),
                     }
                 }
@@ -231,7 +233,7 @@ pub(crate) mod loops {
             }
             for value in [3, 4] {
                 let cell = plain_cells[u] + value;
-                plain_cells[u] = if cell % 5 == 0 { cell + 1 } else { cell * 3 % 1009 };
+                plain_cells[u] = if cell.is_multiple_of(5) { cell + 1 } else { cell * 3 % 1009 };
             }
         }
         assert_eq!(lists.to_vec()?, plain_lists);
@@ -241,6 +243,49 @@ pub(crate) mod loops {
             assert_eq!(map.get(name)?, Some(count));
         }
         seen.digest("lists", &lists)
+    }
+
+    fn most<const C: usize, const W: usize>(x: &WriteView<'_, f32, C, W>) -> f32 {
+        let mut most = 0.0;
+        for &value in x {
+            most = f32::max(most, value);
+        }
+        most
+    }
+
+    fn total<const C: usize, const W: usize>(rows: &ReadView<'_, [f32], C, W>) -> f32 {
+        rows.iter().map(|row| row[0]).sum()
+    }
+
+    /// All of a DVector, in part written before: by a function, and by iterators that go on inside.
+    pub(crate) fn over_all_elements(session: &Session, seen: &mut Seen) -> Result {
+        let n = 200usize;
+        let rows = DMatrix::from_fn(session, 30, 3, |i, k| start(3 * i + k))?;
+        let of_rows: f32 = (0..30).map(|i| start(3 * i)).sum();
+        let mut x = DVector::from_fn(session, n, start)?;
+        let mut plain = x.to_vec()?;
+        for _ in 0..2 {
+            async_parallel_for!(
+                0..n,
+                [&rows, &mut x],
+                |i| {
+                    let (first, last) = (most(x), x.iter().skip(i / 2).fold(0.0, |a: f32, b| a.max(*b)));
+                    let mut least = total(rows);
+                    for value in &*x {
+                        least = least.min(*value);
+                    }
+                    x[i] = 0.5 * x[i] + 0.25 * first + 0.125 * last + least;
+                },
+                order = Preserve
+            )?;
+            for i in 0..n {
+                let largest = |values: &[f32]| values.iter().fold(0.0, |a: f32, b| a.max(*b));
+                let least = plain.iter().fold(of_rows, |a, b| a.min(*b));
+                plain[i] = 0.5 * plain[i] + 0.25 * largest(&plain) + 0.125 * largest(&plain[i / 2..]) + least;
+            }
+            assert_eq!(bits(&x.to_vec()?), bits(&plain));
+        }
+        seen.digest("x", &x)
     }
 
     /// Jumps, errors and panics in a round leave nothing half done.
@@ -306,6 +351,7 @@ pub(crate) mod loops {
             [&mut x],
             |i| {
                 let (a, b) = (below(i as u64, 40) as i32, below(i as u64, 9) as u8);
+                let (nine, three) = (9usize, 3usize);
                 for k in a - 20..20 {
                     x[(k + 20) as usize] += 1;
                 }
@@ -318,7 +364,28 @@ pub(crate) mod loops {
                 for letter in 'a'..'d' {
                     x[letter as usize] += 5;
                 }
-                for k in 9..3 {
+                for letter in 'a'..='b' {
+                    x[letter as usize] += 1;
+                }
+                for k in a..=a + 2 {
+                    x[k] += 2;
+                }
+                for k in 254u8..=255 {
+                    x[k] += 3;
+                }
+                for k in nine..=three {
+                    x[k + 1000 * i] += 5;
+                }
+                for k in usize::MAX - 1..=usize::MAX {
+                    x[k.wrapping_add(9)] += 2;
+                }
+                for (k, by) in [7, 8, 9u64].iter().enumerate() {
+                    x[k + usize::from(b)] += by;
+                }
+                for (k, by) in (0..9u64).filter(|k| k % 4 == 1).enumerate() {
+                    x[200 + k] ^= by;
+                }
+                for k in nine..three {
                     x[k + 1000 * i] += 5;
                 }
                 for k in (0..4u16).rev() {
@@ -333,6 +400,12 @@ pub(crate) mod loops {
             (250..255).for_each(|k| plain[k] += b as u64);
             (b..b + 3).for_each(|k| plain[k + 100] ^= 3);
             (97..100).for_each(|k| plain[k] += 5);
+            (97..99).for_each(|k| plain[k] += 1);
+            (a..=a + 2).for_each(|k| plain[k] += 2);
+            (254..=255).for_each(|k| plain[k] += 3);
+            (7..=8).for_each(|k| plain[k] += 2);
+            (0..3).for_each(|k| plain[k + b] += 7 + k as u64);
+            (0..2).for_each(|k| plain[200 + k] ^= 1 + 4 * k as u64);
             (7..11).for_each(|k| plain[k] = plain[k].wrapping_mul(3));
         }
         assert_eq!(x.to_vec()?, plain);

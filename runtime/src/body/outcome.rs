@@ -10,7 +10,7 @@ use crate::session::error::BodyError;
 #[diagnostic::on_unimplemented(
     message = "a loop body can't return `{Self}`",
     label = "neither `()` nor `Result<(), E>`",
-    note = "end the body without a value, or with `Ok(())` and an error type that is `std::error::Error + Send + Sync`"
+    note = "end the body without a value, or with `Ok(())` and an error type that is `std::error::Error + Send + Sync`, or `Box<dyn std::error::Error + Send + Sync>`"
 )]
 pub trait Outcome {
     #[doc(hidden)]

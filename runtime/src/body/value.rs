@@ -23,7 +23,7 @@ use crate::memory::codec::{CodecError, check_size};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be captured as a value",
     label = "can't travel to other processes",
-    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type (also where `&T`, `&[T]` or `Arc<T>` is captured), or capture a DDS by reference (`&x`, `&mut x`; also where `x` is itself a reference to one)",
+    note = "a captured value is copied into the task: derive `serde::Serialize` and `serde::Deserialize` for its type (also where `&T`, `&[T]` or `Arc<T>` is captured), capture a `Vec` instead of an array of more than 32 elements, or capture a DDS by reference (`&x`, `&mut x`; also where `x` is itself a reference to one)",
     note = "a `Session` can't be captured: make reductions, relaxed state and generators of random numbers before the loop, and capture those",
     note = "capture another kind of reference as `*x`, functions and closures that capture nothing by name; a type parameter needs `F: Fn(f32) -> f32 + Copy + Send + Sync + 'static`"
 )]

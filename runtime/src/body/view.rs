@@ -49,7 +49,7 @@ use std::ops::{Index, IndexMut, Range};
 
 pub use self::elements::Elements;
 use self::held::Holds;
-pub use self::held::{HoldsNothing, NoRounds, Rounds};
+pub use self::held::{Counts, CountsNothing, HoldsNothing, NoRounds, Rounds};
 use crate::body::index::ElementIndex;
 use crate::body::slot::{Ahead, OwnElement, Slot};
 use crate::body::slow_path::{More, SlowPath};

@@ -13,6 +13,8 @@ pub trait LoopOrder {
     fn iterations(&self) -> usize;
 }
 
+// (Of other elements rustc would say only that they are not `Copy`.)
+#[diagnostic::do_not_recommend]
 impl<T: Copy + 'static> LoopOrder for DVector<T> {
     fn iterations(&self) -> usize {
         self.len()

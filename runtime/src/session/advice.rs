@@ -78,7 +78,7 @@ impl LoopReport {
         let name = self.site.name(most.capture);
         Some(format!(
             "`order = Preserve` has the floats of `{name}` added in the loop's own order, one iteration after the other: without it \
-             `sum {name}` makes no iterations wait, and its bits are still the same on any number of threads"
+             `sum {name}` need not make iterations wait, and its bits are still the same on any number of threads"
         ))
     }
 

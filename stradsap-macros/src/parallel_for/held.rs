@@ -1,7 +1,9 @@
 //! Loops in a body whose rounds all reach the same elements, or elements that follow each other:
 //!
 //! ```text
-//! for k in 0..n { x[u][k] += v; }        for k in a..b { x[c + k] += v; }
+//! for k in 0..n { x[u][k] += v; }
+//! for k in a..b { x[c + k] += v; }
+//! for (k, v) in list.iter().enumerate() { x[c + k] += v; }
 //! ```
 //!
 //! Such a loop is written twice. Before it the views are asked to hold what its indices lead to (`body/view/held.rs` of the runtime). If
@@ -16,7 +18,7 @@ use proc_macro2::{Ident, Span};
 use quote::{ToTokens, format_ident};
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprRange, Item, Local, RangeLimits, Stmt, UnOp};
+use syn::{BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprRange, Item, Local, Pat, Stmt, Token, UnOp};
 
 use super::body::scope::{Scopes, name_of};
 use super::body::{call_unknown, is_primitive};
@@ -54,6 +56,17 @@ impl VisitMut for Rewriter {
         }
     }
 
+    fn visit_stmt_mut(&mut self, stmt: &mut Stmt) {
+        let is_loop = matches!(stmt, Stmt::Expr(Expr::ForLoop(_), None));
+        visit_mut::visit_stmt_mut(self, stmt);
+        // A loop is a statement in any case.
+        if let Stmt::Expr(Expr::Match(_), semicolon) = stmt
+            && is_loop
+        {
+            *semicolon = Some(Token![;](Span::mixed_site()));
+        }
+    }
+
     // Items see neither the index nor the captures.
     fn visit_item_mut(&mut self, _item: &mut Item) {}
 }
@@ -82,8 +95,17 @@ struct Access {
 /// What views hold while a loop runs: in each place of each, and whether to write it.
 struct Held {
     places: BTreeMap<(Ident, String), Place>,
-    /// The loop is over a range, and counts with a plain name.
-    over_range: bool,
+    /// What counts the loop's rounds.
+    count: Option<(Ident, Count)>,
+}
+
+/// How a loop counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// It is over a range.
+    Range,
+    /// From 0 on, beside something else.
+    Enumerated,
 }
 
 struct Place {
@@ -104,16 +126,18 @@ impl Rewriter {
         if !simple || written(each.expr.to_token_stream()) || !written(tokens.clone()) {
             return None;
         }
-        let range = matches!(
-            &*each.expr,
-            Expr::Range(ExprRange { start: Some(_), end: Some(_), limits: RangeLimits::HalfOpen(_), .. })
-        );
-        let counter = plain(&each.pat).filter(|_| range);
+        let count = count(each);
         let body = &each.body;
         let mut bound = names_bound_in(&syn::parse_quote!(#body));
         bound.bind_pattern(&each.pat);
-        let mut accesses =
-            Accesses { rewriter: self, counter: counter.as_ref(), bound, certain: true, write: false, all: Vec::new() };
+        let mut accesses = Accesses {
+            rewriter: self,
+            counter: count.as_ref().map(|(name, _)| name),
+            bound,
+            certain: true,
+            write: false,
+            all: Vec::new(),
+        };
         Assigned(&mut accesses.bound).visit_block(&each.body);
         accesses.visit_block(&each.body);
         let accesses = accesses.all;
@@ -138,7 +162,18 @@ impl Rewriter {
             }
         }
         let helps = places.keys().any(|(dds, _)| self.dds[dds]) && places.values().all(|place| place.number < PLACES);
-        helps.then_some(Held { places, over_range: counter.is_some() })
+        helps.then_some(Held { places, count })
+    }
+}
+
+/// What counts a loop's rounds, if something does that has a plain name.
+fn count(each: &ExprForLoop) -> Option<(Ident, Count)> {
+    match (&*each.expr, &*each.pat) {
+        (Expr::Range(ExprRange { start: Some(_), end: Some(_), .. }), pattern) => Some((plain(pattern)?, Count::Range)),
+        (Expr::MethodCall(call), Pat::Tuple(pair)) if call.method == "enumerate" && pair.elems.len() == 2 => {
+            Some((plain(&pair.elems[0])?, Count::Enumerated))
+        }
+        _ => None,
     }
 }
 
@@ -381,39 +416,59 @@ impl Held {
         Marker { held: self, marks: &marks, nth: &nth }.visit_block_mut(&mut marked);
         let uses: Stmt = syn::parse_quote_spanned! {own=>
             #[allow(unused_imports)]
-            use ::stradsap::__private::{HoldsNothing as _, NoRounds as _, Rounds as _};
+            use ::stradsap::__private::{Counts as _, CountsNothing as _, HoldsNothing as _, NoRounds as _, Rounds as _};
         };
-        if !self.over_range {
+        let otherwise: Block = syn::parse_quote_spanned!(own=> { #label for #pat in #over #body });
+        let Some((counter, count)) = &self.count else {
             return syn::parse_quote_spanned! {own=>
                 match #expr {
                     #over => if { #uses #(#holds)&&* } {
                         #uses
                         #(#makes)*
                         #label for #pat in #over #marked
-                    } else {
-                        #label for #pat in #over #body
-                    },
+                    } else #otherwise,
                 }
             };
-        }
-        let stmts = &marked.stmts;
+        };
+        let at = |n: &Expr| -> Expr {
+            match count {
+                Count::Range => syn::parse_quote_spanned!(own=> (&#over).__stradsap_count(#n)),
+                Count::Enumerated => n.clone(),
+            }
+        };
+        let (first, now) = (at(&syn::parse_quote_spanned!(own=> 0usize)), at(&syn::parse_quote_spanned!(own=> #nth)));
+        let rounds: Expr = match count {
+            Count::Range => {
+                let stmts = &marked.stmts;
+                syn::parse_quote_spanned! {own=>
+                    #label for #nth in 0..(&#over).__stradsap_rounds() {
+                        #[allow(unused_variables)]
+                        let #pat = #now;
+                        #(#stmts)*
+                    }
+                }
+            }
+            Count::Enumerated => {
+                let stmts = &marked.stmts;
+                syn::parse_quote_spanned! {own=>
+                    #label for #pat in #over {
+                        let #nth = #counter;
+                        #(#stmts)*
+                    }
+                }
+            }
+        };
         syn::parse_quote_spanned! {own=>
             match #expr {
                 #over => if { #uses (&#over).__stradsap_any() && {
                     #[allow(unused_variables)]
-                    let #pat = (&#over).__stradsap_round(0);
+                    let #counter = #first;
                     #(#holds)&&*
                 } } {
                     #uses
                     #(#makes)*
-                    #label for #nth in 0..(&#over).__stradsap_rounds() {
-                        #[allow(unused_variables)]
-                        let #pat = (&#over).__stradsap_round(#nth);
-                        #(#stmts)*
-                    }
-                } else {
-                    #label for #pat in #over #body
-                },
+                    #rounds
+                } else #otherwise,
             }
         }
     }
@@ -492,8 +547,10 @@ mod tests {
             "{ for k in u..v { x[c * n + k] += y[k]; } }",
             "{ for k in u..v { x[(k - u) as usize] += 1; } }",
             "{ for k in 0..n { if y[k] > 0 { x[k] = 1; } } }",
+            "{ for k in 0..=n { x[k] += 1.0; } }",
+            "{ for (k, v) in list.iter().enumerate() { x[u * n + k] += v; } }",
         ] {
-            assert!(is_held(body) && rewritten(body).contains("__stradsap_rounds"), "{body}");
+            assert!(is_held(body) && rewritten(body).contains("__stradsap_any"), "{body}");
         }
     }
 
@@ -517,7 +574,8 @@ mod tests {
             "{ for k in &x[u] { x[v] += k; } }",
             "{ for k in 0..n { static A: u32 = 1; x[u] += A; } }",
             "{ for (k, u) in list { x[u][k] += 1.0; } }",
-            "{ for k in 0..=n { x[k] += 1.0; } }",
+            "{ for (k, v) in list { x[k] += v; } }",
+            "{ for k in list.iter().enumerate() { x[k.0] += v; } }",
             "{ for k in 0..n { s += y[k]; } }",
             "{ while k < n { x[u][k] += 1.0; k += 1; } }",
             "{ let x = &mut z; for k in 0..n { x[u][k] += 1.0; } }",

@@ -9,6 +9,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
     async_parallel_for!(0..x.len(), |i| x[i] = 1.0)?;
     async_parallel_for!(0..x.len(), [&mut x])?;
     async_parallel_for!(0..x.len(), [&mut x], { x[i] = 1.0 })?;
+    async_parallel_for!(0..x.len(), [&mut x], order = Preserve, |i| x[i] = 1.0)?;
     async_parallel_for!(0..x.len(), [mut x], |i| x[i] = 1.0)?;
     async_parallel_for!(0..x.len(), [&x.clone(), f(3)], |i| println!("{}", x[i]))?;
     Ok(())

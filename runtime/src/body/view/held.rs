@@ -8,7 +8,8 @@
 //! The view's range, and so what it holds, stays while it runs iterations that own the same; `forget` is called when it changes.
 
 use std::cell::Cell;
-use std::ops::Range;
+use std::iter::Enumerate;
+use std::ops::{Range, RangeInclusive};
 
 use super::{ReadView, WriteView};
 use crate::body::index::{Counted, ElementIndex, Held};
@@ -85,26 +86,21 @@ impl NoMark {
     }
 }
 
-/// The rounds of a loop over a range.
+/// The rounds of a loop, where it is known before the first how many they are.
 pub trait Rounds {
-    /// What it counts.
-    type Index;
     /// Whether there is one.
     #[doc(hidden)]
     fn __stradsap_any(&self) -> bool;
     /// How many, if so.
     #[doc(hidden)]
     fn __stradsap_rounds(&self) -> usize;
-    /// What one of them counts.
-    #[doc(hidden)]
-    fn __stradsap_round(&self, nth: usize) -> Self::Index;
 }
 
+// (Of both ranges: a negative number is larger than any other.)
+
 impl<I: Counted> Rounds for Range<I> {
-    type Index = I;
     #[inline(always)]
     fn __stradsap_any(&self) -> bool {
-        // (A negative number is larger than any other.)
         self.start.to_usize() < self.end.to_usize()
     }
 
@@ -112,41 +108,89 @@ impl<I: Counted> Rounds for Range<I> {
     fn __stradsap_rounds(&self) -> usize {
         self.end.to_usize().wrapping_sub(self.start.to_usize())
     }
+}
+
+impl<I: Counted> Rounds for RangeInclusive<I> {
+    #[inline(always)]
+    fn __stradsap_any(&self) -> bool {
+        self.start().to_usize() <= self.end().to_usize() && self.end().to_usize() < usize::MAX
+    }
 
     #[inline(always)]
-    fn __stradsap_round(&self, nth: usize) -> I {
-        self.start.behind(nth)
+    fn __stradsap_rounds(&self) -> usize {
+        self.end().to_usize().wrapping_sub(self.start().to_usize()).wrapping_add(1)
     }
 }
 
-/// The same where what is counted is no index: nothing is known then.
-pub trait NoRounds {
-    /// What it counts.
-    type Index;
-    #[doc(hidden)]
-    fn __stradsap_any(&self) -> bool;
-    #[doc(hidden)]
-    fn __stradsap_rounds(&self) -> usize;
-    #[doc(hidden)]
-    fn __stradsap_round(&self, nth: usize) -> Self::Index;
+impl<I: ExactSizeIterator> Rounds for Enumerate<I> {
+    #[inline(always)]
+    fn __stradsap_any(&self) -> bool {
+        self.len() > 0
+    }
+
+    #[inline(always)]
+    fn __stradsap_rounds(&self) -> usize {
+        self.len()
+    }
 }
 
-impl<T: Copy> NoRounds for &Range<T> {
-    type Index = T;
+/// The same of all else: nothing is known then.
+pub trait NoRounds {
+    #[doc(hidden)]
     #[inline(always)]
     fn __stradsap_any(&self) -> bool {
         false
     }
 
+    #[doc(hidden)]
     #[inline(always)]
     fn __stradsap_rounds(&self) -> usize {
         0
     }
+}
 
-    #[inline(always)]
-    fn __stradsap_round(&self, _nth: usize) -> T {
-        self.start
-    }
+impl<O> NoRounds for &O {}
+
+/// What the `n`-th round of a loop over a range counts.
+pub trait Counts {
+    /// Its type.
+    type Index;
+    #[doc(hidden)]
+    fn __stradsap_count(&self, n: usize) -> Self::Index;
+}
+
+/// The same where that is no index: there is no round.
+pub trait CountsNothing {
+    /// Its type.
+    type Index;
+    #[doc(hidden)]
+    fn __stradsap_count(&self, n: usize) -> Self::Index;
+}
+
+macro_rules! count {
+    ($($range:ident, |$from:ident| $start:expr;)*) => {$(
+        impl<I: Counted> Counts for $range<I> {
+            type Index = I;
+            #[inline(always)]
+            fn __stradsap_count(&self, n: usize) -> I {
+                let $from = self;
+                $start.behind(n)
+            }
+        }
+
+        impl<T: Copy> CountsNothing for &$range<T> {
+            type Index = T;
+            #[inline(always)]
+            fn __stradsap_count(&self, _n: usize) -> T {
+                let $from = self;
+                $start
+            }
+        }
+    )*};
+}
+count! {
+    Range, |range| range.start;
+    RangeInclusive, |range| *range.start();
 }
 
 macro_rules! hold_elements {

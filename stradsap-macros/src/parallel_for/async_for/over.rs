@@ -110,6 +110,11 @@ pub(crate) fn refuses(over: Over, pattern: &Pat) -> Option<Error> {
     match (over, pattern) {
         (Over::Elements, _) => None,
         (Over::Pairs, Pat::Tuple(pair)) if pair.elems.len() == 2 => None,
+        (Over::Pairs, Pat::Tuple(more)) if more.elems.len() > 2 => Some(Error::new(
+            more.span(),
+            "a loop runs over at most two ranges: write the third one in the body, `for k in 0..n`, or compute it from the second \
+             one, `let (j, k) = (jk / n, jk % n)`",
+        )),
         _ => Some(Error::new(
             pattern.span(),
             "the loop's index is a number: give it a plain name, such as `i`, let the loop run over numbers, `0..x.len()`, and read \

@@ -31,10 +31,11 @@ impl Parse for LoopSyntax {
         let captures = parse::captures(input)?;
         comma(input, "the capture list", USAGE)?;
         let closure = parse::closure(input)?.map_err(|other| {
-            Error::new_spanned(
-                other,
-                "the loop's body is a closure of one parameter, the iteration's index: `|i| { ... }`",
-            )
+            let message = match other {
+                Expr::Assign(_) => "options stand behind the loop's body: `|i| { ... }, order = Preserve`",
+                _ => "the loop's body is a closure of one parameter, the iteration's index: `|i| { ... }`",
+            };
+            Error::new_spanned(other, message)
         })?;
         let options = parse::options(input, options::USAGE, refuse_policy)?;
         Ok(LoopSyntax { range, captures, closure, options })
