@@ -1,7 +1,7 @@
 //! Elements that a view holds: of which it knows, before a loop in the body begins, that the loop's indices lead to them.
 //!
 //! In `for k in 0..n { x[u][k] += v }` each access asks whether the block owns `x[u]`, and the way to an element that it doesn't own is a
-//! call, which keeps the compiler from doing several rounds at once. So the macro (`rows`) asks before such a loop whether the block
+//! call, which keeps the compiler from doing several rounds at once. So the macro (`parallel_for/held.rs`) asks before such a loop whether the block
 //! owns `x[u]`, or in `for k in a..b { x[c + k] += v }` the elements from `c + a` on, and writes the loop twice. Where all are owned, the
 //! index is compared with what is held; the compiler sees the outcome, and the other way is gone.
 //!
