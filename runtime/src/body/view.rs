@@ -342,6 +342,9 @@ pub struct ReadView<'v, T: Stored + ?Sized, const C: usize, const W: usize = 0> 
 
 common_to_views!(ReadView, , whole);
 
+/// What is added to `W` of a view whose DVector is indexed both near the loop's index and elsewhere.
+const FAR: usize = 1 << 17;
+
 /// Whether a distance, which may be a negative number, is one of a range.
 #[inline(always)]
 fn is_within(window: &Window, by: usize) -> bool {
@@ -364,8 +367,8 @@ impl<T: Stored + ?Sized, const C: usize, const W: usize> ReadView<'_, T, C, W> {
         false
     }
 
-    /// Whether bodies mostly index elements that are not near their own, and all may be read for the whole block.
-    pub(crate) const HAS_WHOLE: bool = Self::NEAR == 0;
+    /// Whether bodies index elements that are not near their own, and all may be read for the whole block.
+    pub(crate) const HAS_WHOLE: bool = Self::NEAR == 0 || W >= FAR;
 
     #[inline(always)]
     pub(crate) fn may_be_whole(&self) -> bool {

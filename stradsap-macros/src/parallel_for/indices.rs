@@ -1,5 +1,6 @@
 //! `x[i]` in iteration `i` becomes `x[Here(i)]`: probably the element of the running iteration, which the view knows by itself.
-//! `x[i + c]` becomes `x[Near(i + c)]`: probably the one at the same distance in every iteration. So do the ends of `x[i - 1..=i + 1]`,
+//! `x[i + c]` becomes `x[Near(i + c)]`: probably the one at the same distance in every iteration (if `c` is no number and `x` is only read, it stays:
+//! the view mostly owns everything then). So do the ends of `x[i - 1..=i + 1]`,
 //! if both distances are written as numbers. Of each capture the largest such
 //! distance is noted that is written as a number: its view knows by itself in which iterations all of them are owned.
 //!
@@ -8,7 +9,7 @@
 //! DDSs in no other way can be vectorised. Where the body may bind one of the two names anew, nothing is marked, since the
 //! new one may have any type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -31,10 +32,12 @@ pub(crate) fn rewrite(body: &mut Expr, index: &Parameter, captures: &mut [Captur
     }
     let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value).map(|capture| &capture.name);
     let dds = by_reference.filter(|name| !is_bound(name)).map(|name| (name.clone(), 0)).collect();
-    let mut rewriter = Rewriter { index, dds };
+    let only_read = captures.iter().filter(|capture| capture.mode == Mode::Read).map(|capture| capture.name.clone());
+    let mut rewriter = Rewriter { index, dds, only_read: only_read.collect(), far: BTreeSet::new() };
     rewriter.visit_expr_mut(body);
     for capture in captures {
-        capture.near = rewriter.dds.get(&capture.name).copied().unwrap_or(0);
+        let near = rewriter.dds.get(&capture.name).copied().unwrap_or(0);
+        capture.near = if near > 0 && rewriter.far.contains(&capture.name) { near + FAR } else { near };
     }
 }
 
@@ -75,6 +78,9 @@ pub(super) fn mentions_of(tokens: TokenStream, name: &Ident) -> usize {
     };
     tokens.into_iter().map(here).sum()
 }
+
+/// What is added to how near a capture that is only read is indexed, where it is indexed far from there, too (`body/view.rs` of the runtime).
+const FAR: usize = 1 << 17;
 
 /// Longer distances than this are no constant of a stencil.
 pub(super) const FARTHEST: usize = 64;
@@ -121,6 +127,9 @@ struct Rewriter {
     index: Ident,
     /// The captures, and for each one more than the largest distance that is known.
     dds: BTreeMap<Ident, usize>,
+    /// Those that the body only reads, and those of them that it reads far from its own index, too.
+    only_read: BTreeSet<Ident>,
+    far: BTreeSet<Ident>,
 }
 
 impl VisitMut for Rewriter {
@@ -136,7 +145,14 @@ impl VisitMut for Rewriter {
             return;
         }
         let index = &expr.index;
-        let Some(distance) = distance(index, &self.index) else { return };
+        let distance = distance(index, &self.index);
+        // Of what is only read a view mostly owns everything, far or near.
+        let is_near = distance.flatten().is_some_and(|distance| distance.unsigned_abs() <= FARTHEST);
+        if let Some(name) = name(&expr.expr).filter(|name| self.only_read.contains(*name) && !is_near) {
+            self.far.insert(name.clone());
+            return;
+        }
+        let Some(distance) = distance else { return };
         let mark = if name(index) == Some(&self.index) { quote!(Here) } else { quote!(Near) };
         *expr.index = syn::parse_quote!(::stradsap::__private::#mark(#index));
         let known = distance.map(isize::unsigned_abs).filter(|&distance| distance <= FARTHEST);
@@ -210,12 +226,16 @@ mod tests {
     }
 
     fn rewritten_near(body: &str) -> (String, usize) {
+        rewritten_as(Mode::Write, body)
+    }
+
+    fn rewritten_as(mode: Mode, body: &str) -> (String, usize) {
         let mut body: Expr = syn::parse_str(body).unwrap();
         let closure: syn::ExprClosure = syn::parse_quote!(|i| ());
         let index = Parameter { pattern: closure.inputs[0].clone() };
         let capture = Capture {
             name: syn::parse_quote!(x),
-            mode: Mode::Read,
+            mode,
             and: None,
             place: syn::parse_quote!(x),
             written: syn::parse_quote!(&x),
@@ -310,6 +330,22 @@ mod tests {
             ("{ x[i..]; }", 0),
         ] {
             assert_eq!(rewritten_near(body).1, near, "{body}");
+        }
+    }
+
+    #[test]
+    fn of_what_is_only_read_far_elements_stay() {
+        for (body, near) in [
+            ("{ x[i]; }", 1),
+            ("{ x[i - 1]; x[k]; }", FAR + 2),
+            ("{ x[i]; x[i - w]; }", FAR + 1),
+            ("{ x[i]; x[i + 1_000_000]; }", FAR + 1),
+            ("{ x[i + w]; }", 0),
+            ("{ x[k]; }", 0),
+        ] {
+            let (rewritten, noted) = rewritten_as(Mode::Read, body);
+            assert_eq!(noted, near, "{body}");
+            assert!(!rewritten.contains("Near (i - w)") && !rewritten.contains("Near (i + w)"), "{rewritten}");
         }
     }
 
