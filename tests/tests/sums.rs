@@ -15,6 +15,7 @@ pub(crate) const SCENARIOS: &[Scenario] = crate::scenarios![
     additions::several_beside_others,
     additions::several_and_nothing_else,
     additions::few_to_each_element,
+    additions::of_iterations_that_compute_much,
     additions::in_order,
     additions::short_against_long,
     additions::where_it_holds,
@@ -54,6 +55,47 @@ pub(crate) mod additions {
             assert_eq!(x.to_vec()?, plain);
         }
         Ok(())
+    }
+
+    /// Few additions meet in a row, so the loop is serial, unless it says that iterations cost much, or how many blocks they are.
+    pub(crate) fn of_iterations_that_compute_much(session: &Session, seen: &mut Seen) -> stradsap::Result<()> {
+        let (n, rows) = (600usize, 800usize);
+        let words = |n: usize| (0..5).map(move |k| below((5 * n + k) as u64, 800));
+        let mut theta = DVector::from_fn(session, n, |i| 1.0 + i as f64)?;
+        let (mut plain, mut plain_theta) = (vec![[0.0; 4]; rows], theta.to_vec()?);
+        for (strategy, blocks, case) in
+            [(Strategy::Serial, 1, 0), (Strategy::Aligned, 60, 1), (Strategy::Aligned, 6, 2)]
+        {
+            let mut sums = DMatrix::from_fn(session, rows, 4, |_, _| 0.0f64)?;
+            macro_rules! run {
+                ($($option:tt)*) => {
+                    async_parallel_for!(0..n, [theta = &mut theta, sum sums], |i| {
+                        theta[i] = (theta[i] + 1.0).sqrt();
+                        for k in 0..5 {
+                            sums[below((5 * i + k) as u64, 800)][k % 4] += theta[i];
+                        }
+                    } $($option)*)?
+                };
+            }
+            let report = match case {
+                0 => run!(),
+                1 => run!(, grain = 10),
+                _ => run!(, parts = 6),
+            };
+            plain.fill([0.0; 4]);
+            for (i, theta) in plain_theta.iter_mut().enumerate() {
+                *theta = (*theta + 1.0).sqrt();
+                words(i).enumerate().for_each(|(k, word)| plain[word][k % 4] += *theta);
+            }
+            assert_eq!((report.strategy(), report.blocks()), (strategy, blocks), "{report}");
+            for (row, plain) in plain.iter().enumerate() {
+                let close = |(own, plain): (&f64, &f64)| (own - plain).abs() < 1e-12 * plain.abs();
+                assert!(sums.get(row)?.iter().zip(plain).all(|pair| pair.0 == pair.1 || close(pair)), "{row}");
+            }
+            seen.record("sums", sums.digest()?);
+            seen.report("report", &report);
+        }
+        seen.digest("theta", &theta)
     }
 
     /// Sums of each word and of all, as the step of an EM algorithm takes them.

@@ -14,6 +14,8 @@ pub(super) const THREADS: usize = 8;
 const BLOCKS: usize = 32;
 /// and else, or where the loop says so.
 const MOST_BLOCKS: usize = 1024;
+/// How many accesses are worth a block, of which `grain` says how many iterations it is.
+const WORTH_A_BLOCK: usize = 4096;
 /// Tallies of one DDS take no more bytes than this.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
@@ -49,16 +51,22 @@ fn is_worthwhile(
     (adding, (element, len)): (Adding, Elements),
     (options, strayed, alone): (&LoopOptions, bool, bool),
 ) -> bool {
-    let (copies, each) = match (adding.ops.exact, alone && options.parts.is_none() && options.grain.is_none()) {
-        (true, _) => (THREADS, 1),
-        (false, true) => (BLOCKS, BLOCKS / 2),
-        (false, false) => (MOST_BLOCKS, MOST_BLOCKS / 2),
+    let (n, size, accesses) = (recording.iterations(), element.size, recording.accesses(c));
+    let grain = options.grain.map(|grain| grain.clamp(1, n.max(1)));
+    let blocks = match (options.parts, grain) {
+        _ if !alone => MOST_BLOCKS,
+        (Some(parts), _) => parts.clamp(1, MOST_BLOCKS),
+        (None, Some(grain)) => n.div_ceil(grain).clamp(1, MOST_BLOCKS),
+        (None, None) => BLOCKS,
     };
-    let (size, accesses) = (element.size, recording.accesses(c));
+    let (copies, each) = if adding.ops.exact { (THREADS, 1) } else { (blocks, blocks.div_ceil(2)) };
+    // `grain` says what iterations cost besides their accesses. (A wide row takes longer to be added to another.)
+    let worth = |grain| (WORTH_A_BLOCK * n / grain) as f64 / (size as f64 / 32.0).max(1.0);
+    let work = grain.filter(|_| adding.declared && alone).map_or(accesses, |grain| accesses.max(worth(grain)));
     let whole = size.saturating_mul(len).saturating_mul(copies) <= MOST_BYTES;
     let by_pages = pages::bytes_of(size, len, accesses / copies as f64) * copies as f64 <= MOST_BYTES as f64;
     let few = adding.declared && is_by_pages(element) && by_pages && accesses <= len as f64;
-    few || whole && (adding.declared && strayed || len as f64 * each as f64 <= accesses)
+    few || whole && (adding.declared && strayed || len as f64 * each as f64 <= work)
 }
 
 /// The maps that are added up in tallies whatever the recording says: none is in step, and an access to one takes long to record.

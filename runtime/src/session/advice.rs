@@ -176,7 +176,8 @@ impl LoopReport {
         if self.asked.sums.contains(&most.capture) {
             return Some(format!(
                 "too few additions meet in an element of `{of}` for copies of it that are added up: a loop over the elements of `{of}` \
-                 that gathers what is added to each makes nothing wait"
+                 that gathers what is added to each makes nothing wait; if iterations compute much, `grain` says how many are worth \
+                 a block, and a copy of `{of}`"
             ));
         }
         Some(if each > MANY {
