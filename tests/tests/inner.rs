@@ -433,6 +433,13 @@ pub(crate) mod loops {
                     for k in 0..0 {
                         x[from - 21 + k] += 1;
                     }
+                    for by in [0u32; 0] {
+                        x[from * 7] += by;
+                    }
+                    let head = ..3;
+                    for k in 0..3 {
+                        x[head][k] += 0;
+                    }
                 },
                 order = Preserve
             );

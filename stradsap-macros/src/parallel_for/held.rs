@@ -12,7 +12,7 @@
 //!
 //! An index is evaluated once more for this. So nothing that could fail is taken for one, unless the first round evaluates it for certain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, format_ident};
@@ -36,7 +36,23 @@ pub(crate) fn rewrite(body: &mut Expr, index: Option<&Parameter>, captures: &[Ca
     let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value && !is_bound(&capture.name));
     let dds = by_reference.map(|capture| (capture.name.clone(), capture.mode != Mode::Read)).collect();
     let index = index.and_then(|index| plain(&index.pattern)).filter(|index| !is_bound(index));
-    Rewriter { dds, index }.visit_expr_mut(body);
+    let mut ranges = Ranges(BTreeSet::new());
+    ranges.visit_expr(body);
+    Rewriter { dds, index, ranges: ranges.0 }.visit_expr_mut(body);
+}
+
+/// Variables that are ranges: what they index is a slice.
+struct Ranges(BTreeSet<Ident>);
+
+impl<'a> Visit<'a> for Ranges {
+    fn visit_local(&mut self, local: &'a Local) {
+        visit::visit_local(self, local);
+        if let (Some(name), Some(init)) = (plain(&local.pat), &local.init)
+            && matches!(&*init.expr, Expr::Range(_))
+        {
+            self.0.insert(name);
+        }
+    }
 }
 
 struct Rewriter {
@@ -44,6 +60,7 @@ struct Rewriter {
     dds: BTreeMap<Ident, bool>,
     /// The loop's own index. What stands near it needs no help.
     index: Option<Ident>,
+    ranges: BTreeSet<Ident>,
 }
 
 impl VisitMut for Rewriter {
@@ -134,7 +151,8 @@ impl Rewriter {
             rewriter: self,
             counter: count.as_ref().map(|(name, _)| name),
             bound,
-            certain: true,
+            // Any other loop may have no round.
+            certain: count.is_some(),
             write: false,
             all: Vec::new(),
         };
@@ -277,8 +295,9 @@ impl Accesses<'_> {
                 if Some(name) == self.counter {
                     return Some((Shape::Counts, false));
                 }
-                let changes = self.bound.resolve(&name_of(name)).is_some() || self.rewriter.dds.contains_key(name);
-                (!changes).then_some((Shape::Stays, false))
+                let Rewriter { dds, ranges, .. } = self.rewriter;
+                let changes = self.bound.resolve(&name_of(name)).is_some();
+                (!changes && !dds.contains_key(name) && !ranges.contains(name)).then_some((Shape::Stays, false))
             }
             Expr::Binary(binary) => {
                 let shape = match (&binary.op, self.shape(&binary.left)?.0, self.shape(&binary.right)?.0) {
@@ -581,6 +600,7 @@ mod tests {
             "{ let x = &mut z; for k in 0..n { x[u][k] += 1.0; } }",
             "{ for k in 0..n { x[i][k] += 1.0; } }",
             "{ for k in 0..n { x[n - k] += 1.0; } }",
+            "{ let head = ..n; for k in 0..n { x[head][k] += 1.0; } }",
         ] {
             assert!(!is_held(body), "{body}");
         }
@@ -598,6 +618,7 @@ mod tests {
             "{ for k in 0..n { match k { 0 => x[u - 1] += 1.0, _ => {} } } }",
             "{ for k in 0..n { u < n && { x[u * n + k] += 1.0; true }; } }",
             "{ for k in 0..n { if u == n { panic!(); } x[u * n + k] += 1.0; } }",
+            "{ for v in list { x[u - 1] += v; } }",
         ] {
             assert!(!is_held(body), "{body}");
         }
