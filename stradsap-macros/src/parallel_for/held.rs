@@ -24,7 +24,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Block, Expr, ExprForLoop, ExprIndex, ExprRange, Item, Local, Pat, Stmt, Token, UnOp};
 
 use super::body::scope::{Scopes, name_of};
-use super::body::{call_unknown, is_primitive};
+use super::body::{call_unknown, is_primitive, is_update};
 use super::emit::mentions;
 use super::indices::{FARTHEST, distance, mentions_of, name, names_bound_in, plain};
 use super::ir::{Capture, Mode, Parameter};
@@ -237,26 +237,6 @@ impl<'a> Visit<'a> for Assigned<'_> {
     }
 }
 
-fn is_update(op: &BinOp) -> bool {
-    use BinOp::{
-        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign, ShlAssign, ShrAssign,
-        SubAssign,
-    };
-    matches!(
-        op,
-        AddAssign(_)
-            | SubAssign(_)
-            | MulAssign(_)
-            | DivAssign(_)
-            | RemAssign(_)
-            | BitXorAssign(_)
-            | BitAndAssign(_)
-            | BitOrAssign(_)
-            | ShlAssign(_)
-            | ShrAssign(_)
-    )
-}
-
 /// Collects what a loop's body indexes.
 struct Accesses<'r> {
     rewriter: &'r Rewriter,
@@ -374,11 +354,7 @@ impl<'a> Visit<'a> for Accesses<'_> {
             _ => {
                 visit::visit_expr(self, expr);
                 // What stands behind may never be reached.
-                let leaves = matches!(
-                    expr,
-                    Expr::Try(_) | Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Macro(_)
-                );
-                self.certain &= !leaves;
+                self.certain &= !leaves(expr);
             }
         }
         // A branch may have left, too.
@@ -396,13 +372,17 @@ impl<'a> Visit<'a> for Accesses<'_> {
     }
 }
 
+/// Whether an expression may itself keep what stands behind it from running.
+fn leaves(expr: &Expr) -> bool {
+    matches!(expr, Expr::Try(_) | Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Macro(_))
+}
+
 /// Whether something in an expression may keep what stands behind it from running.
 fn may_leave(expr: &Expr) -> bool {
     struct Found(bool);
     impl<'a> Visit<'a> for Found {
         fn visit_expr(&mut self, expr: &'a Expr) {
-            self.0 |=
-                matches!(expr, Expr::Try(_) | Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Macro(_));
+            self.0 |= leaves(expr);
             visit::visit_expr(self, expr);
         }
 

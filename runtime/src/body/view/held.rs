@@ -134,7 +134,7 @@ impl<I: ExactSizeIterator> Rounds for Enumerate<I> {
     }
 }
 
-/// The same of all else: nothing is known then.
+/// Loops of which it isn't known before the first round how many they have.
 pub trait NoRounds {
     #[doc(hidden)]
     #[inline(always)]
@@ -159,7 +159,7 @@ pub trait Counts {
     fn __stradsap_count(&self, n: usize) -> Self::Index;
 }
 
-/// The same where that is no index: there is no round.
+/// Ranges of what is no index: no marked round runs over them.
 pub trait CountsNothing {
     /// Its type.
     type Index;

@@ -49,7 +49,7 @@ pub(super) fn is_numeric_method(name: &Ident) -> bool {
 }
 
 /// `+=` and its like.
-pub(super) fn is_update(op: &BinOp) -> bool {
+pub(crate) fn is_update(op: &BinOp) -> bool {
     matches!(
         op,
         BinOp::AddAssign(_)

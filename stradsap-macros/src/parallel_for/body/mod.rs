@@ -19,8 +19,8 @@ use proc_macro2::Span;
 use syn::{Block, Expr, ExprField, ExprMethodCall, ExprPath, Ident, Lifetime, Member, Pat, PointerMutability, Stmt};
 
 use self::jumps::Jumps;
-pub(crate) use self::kinds::is_primitive;
-use self::kinds::{conditional, conditional_expr, is_no_outcome, is_numeric_function, is_numeric_method, is_update};
+use self::kinds::{conditional, conditional_expr, is_no_outcome, is_numeric_function, is_numeric_method};
+pub(crate) use self::kinds::{is_primitive, is_update};
 pub(super) use self::macros::{call_unknown, is_unknown};
 use self::missing::{MissingNames, Use};
 use self::scope::{Binding, Scopes, name_of};
