@@ -87,6 +87,8 @@ impl ElementBackend for Local {
 struct Ready {
     undo: Undo,
     packed: Vec<Option<Packed>>,
+    /// By capture, the version that the last call found of what it may lay out later.
+    seen: Vec<Option<u64>>,
     tallies: Tallies,
     /// Whether it can't fail.
     sure: bool,
@@ -100,6 +102,7 @@ impl Ready {
         Ready {
             undo: if unsaved { Undo::nothing(plan) } else { Undo::new(plan, call.captured, &OtherWorkers::default()) },
             packed: Vec::new(),
+            seen: Vec::new(),
             tallies: Tallies::new(plan, call.captured),
             sure,
             pace: Pace::new(plan),
@@ -127,7 +130,8 @@ impl LoopBackend for Local {
 
     fn install(&self, call: &Call<'_>, plan: &Arc<Plan>) -> Result<Installed> {
         let mut ready = Ready::new(call, plan);
-        pack::refresh(&mut ready.packed, plan, &Lease::of(call.captured), &call.pool);
+        // This call is yet to come: what it finds is not what another has left.
+        pack::refresh((&mut ready.packed, &mut Vec::new()), plan, &Lease::of(call.captured), &call.pool);
         Ok(Box::new(ready))
     }
 
@@ -143,7 +147,7 @@ impl LoopBackend for Local {
         }
         let Some(ready) = installed.downcast_mut::<Ready>() else { unreachable!("made just now") };
         let lease = Lease::of(call.captured);
-        pack::refresh(&mut ready.packed, plan, &lease, &call.pool);
+        pack::refresh((&mut ready.packed, &mut ready.seen), plan, &lease, &call.pool);
         // What is kept is that of the whole plan, whose blocks have the same numbers.
         let part = part_of(plan, &call.key.range);
         let run = Run {

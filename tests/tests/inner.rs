@@ -86,9 +86,10 @@ pub(crate) mod loops {
         let mut plain: Vec<f32> = (0..rows * width).map(start).collect();
         let mut x = DVector::from_vec(session, plain.clone())?;
         let mut seldom = DVector::from_fn(session, 100_000, |k| k as u32)?;
+        let head = ..3usize;
         let report = async_parallel_for!(
             0..n,
-            [rows, width, &mut x, &mut seldom],
+            [rows, width, head, &mut x, &mut seldom],
             |i| {
                 let (a, b) = (below(i as u64, rows), below(7 * i as u64 + 1, rows));
                 for j in a % width..width {
@@ -102,6 +103,11 @@ pub(crate) mod loops {
                 }
                 for k in from..from + 2 {
                     seldom[k - from + 3] += 1;
+                }
+                let first = 1..;
+                for k in 0..2 {
+                    x[head][k] += 0.5 * x[a * width];
+                    x[head][k + 1] -= x[first.clone()][k];
                 }
             },
             order = Preserve
@@ -119,6 +125,10 @@ pub(crate) mod loops {
                 plain_seldom[k + from + 1] ^= 1;
             }
             (3..5).for_each(|k| plain_seldom[k] += 1);
+            for k in 0..2 {
+                plain[k] += 0.5 * plain[a * width];
+                plain[k + 1] -= plain[1 + k];
+            }
         }
         assert_eq!(bits(&x.to_vec()?), bits(&plain), "{report}");
         assert_eq!(seldom.to_vec()?, plain_seldom);

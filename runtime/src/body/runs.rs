@@ -13,6 +13,9 @@ use std::ops::Range;
 use crate::memory::buffer::RawBuf;
 use crate::memory::element_ops::ElementOps;
 
+/// How many single copies' memory is kept.
+const SPARE: usize = 64;
+
 /// Copies of elements.
 #[derive(Default)]
 pub(crate) struct Runs {
@@ -32,8 +35,16 @@ impl Runs {
         self.elements == 0
     }
 
-    pub(crate) fn clear(&mut self) {
-        std::mem::take(self);
+    /// Drops all copies. The memory of some single ones is kept for others.
+    pub(crate) fn clear(&mut self, spare: &mut Vec<RawBuf>) {
+        let Runs { by_first, gathered, .. } = std::mem::take(self);
+        for mut run in by_first.into_values() {
+            if run.capacity() == 1 && spare.len() < SPARE {
+                run.clear();
+                spare.push(run);
+            }
+        }
+        drop(gathered);
     }
 
     /// All copies, to be dropped.
@@ -164,7 +175,7 @@ mod tests {
     fn every_element_has_one_copy_however_ranges_overlap() {
         let ops = ops_of::<String>();
         let mut plain: Vec<String> = (0..40).map(|i| i.to_string()).collect();
-        let mut runs = Runs::default();
+        let (mut runs, mut spare) = (Runs::default(), Vec::new());
         let mut state = 7usize;
         let mut next = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -177,7 +188,11 @@ mod tests {
             if next(3) == 0 {
                 let at = match runs.at(a) {
                     Some(at) => at,
-                    None => runs.insert(a, of(a.to_string())),
+                    None => {
+                        let mut copy = spare.pop().unwrap_or_else(|| RawBuf::new(ops, 1));
+                        copy.push(a.to_string());
+                        runs.insert(a, copy)
+                    }
                 };
                 texts(at, 1)[0].push('+');
                 plain[a].push('+');
@@ -191,7 +206,7 @@ mod tests {
                 plain[range.start] = format!("round {round}");
             }
             if next(100) == 0 {
-                runs.clear();
+                runs.clear(&mut spare);
                 plain = (0..40).map(|i| i.to_string()).collect();
             }
         }

@@ -107,6 +107,8 @@ pub(crate) struct Recorder<'t> {
     range_lent: Cell<bool>,
     /// With real values: the iteration's own changes.
     pub(crate) own: RefCell<Runs>,
+    /// Memory for single ones of these.
+    spare: RefCell<Vec<RawBuf>>,
     pub(crate) concrete: Cell<bool>,
     /// How often an iteration may touch the DDS on placeholders.
     most_symbolic: u32,
@@ -159,6 +161,7 @@ impl<'t> Doing<'t> {
             range: RefCell::new(None),
             range_lent: Cell::new(false),
             own: RefCell::default(),
+            spare: RefCell::default(),
             concrete: Cell::new(concrete),
             most_symbolic: often.clamp(RUNAWAY_SYMBOLIC, RUNAWAY_MOST),
             always_concrete: concrete,
@@ -434,8 +437,12 @@ impl<'t> SlowPath<'t> {
     }
 
     fn clone_of(&self, lent: &Lent, i: usize) -> RawBuf {
-        assert!(i < lent.len());
-        let mut copy = RawBuf::new(lent.ops(), 1);
+        self.clone_into(lent, i, RawBuf::new(lent.ops(), 1))
+    }
+
+    /// A clone of an element in memory that is empty, and of the same type.
+    fn clone_into(&self, lent: &Lent, i: usize, mut copy: RawBuf) -> RawBuf {
+        assert!(i < lent.len() && copy.len() == 0 && copy.ops().is(lent.ops()));
         // SAFETY: rule 1: an element is there. Nobody writes it now: while recording nobody does (rule 2), and in a run
         // the block owns it (rule 3).
         unsafe { copy.push_clones(lent.at(i), 1) };
@@ -470,7 +477,10 @@ impl<'t> SlowPath<'t> {
             let mut own = recorder.own.borrow_mut();
             return match own.at(i) {
                 Some(copy) => copy,
-                None if write => own.insert(i, self.clone_of(lent, i)),
+                None if write => {
+                    let spare = recorder.spare.borrow_mut().pop();
+                    own.insert(i, self.clone_into(lent, i, spare.unwrap_or_else(|| RawBuf::new(lent.ops(), 1))))
+                }
                 None => lent.at(i),
             };
         }
@@ -530,7 +540,7 @@ impl Recorder<'_> {
         self.again.set(null_mut());
         self.range_lent.set(false);
         if self.concrete.get() {
-            self.own.borrow_mut().clear();
+            self.own.borrow_mut().clear(&mut self.spare.borrow_mut());
         }
     }
 }

@@ -39,9 +39,16 @@ pub(crate) struct Packed {
     pub(crate) version: u64,
 }
 
-/// The copies that a plan wants, made anew where the elements have changed since.
-pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lease<'_>, pool: &Pool) {
+/// The copies that a plan wants, made anew where the elements have changed since. `seen` are the versions of what owns memory,
+/// which is cloned when a call finds it as the last one left it: a clone costs more than it gains in one call.
+pub(crate) fn refresh(
+    (packed, seen): (&mut Vec<Option<Packed>>, &mut Vec<Option<u64>>),
+    plan: &Plan,
+    lease: &Lease<'_>,
+    pool: &Pool,
+) {
     packed.resize_with(lease.captured().len(), || None);
+    seen.resize(lease.captured().len(), None);
     // Runs of neighbours lie in their order as they are.
     if plan.offsets.is_empty() || are_neighbours(&plan.offsets) {
         return;
@@ -61,6 +68,9 @@ pub(crate) fn refresh(packed: &mut Vec<Option<Packed>>, plan: &Plan, lease: &Lea
         let source = Shared(lent.at(first));
         let old = packed[c].take().map(|old| old.elements).filter(|old| ops.bits && old.len() == plan.offsets.len());
         if !ops.bits {
+            if seen[c].replace(version) != Some(version) {
+                continue;
+            }
             // SAFETY: every offset is below the number of iterations, and nobody writes what the loop only reads.
             let elements = unsafe { clone_each(source, ops, &plan.offsets, pool) };
             packed[c] = elements.map(|elements| Packed { elements, version });

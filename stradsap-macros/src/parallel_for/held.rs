@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, format_ident};
@@ -39,23 +39,7 @@ pub(crate) fn rewrite(body: &mut Expr, index: Option<&Parameter>, captures: &[Ca
     let by_reference = captures.iter().filter(|capture| capture.mode != Mode::Value && !is_bound(&capture.name));
     let dds = by_reference.map(|capture| (capture.name.clone(), capture.mode != Mode::Read)).collect();
     let index = index.and_then(|index| plain(&index.pattern)).filter(|index| !is_bound(index));
-    let mut ranges = Ranges(BTreeSet::new());
-    ranges.visit_expr(body);
-    Rewriter { dds, index, ranges: ranges.0 }.visit_expr_mut(body);
-}
-
-/// Variables that are ranges: what they index is a slice.
-struct Ranges(BTreeSet<Ident>);
-
-impl<'a> Visit<'a> for Ranges {
-    fn visit_local(&mut self, local: &'a Local) {
-        visit::visit_local(self, local);
-        if let (Some(name), Some(init)) = (plain(&local.pat), &local.init)
-            && matches!(&*init.expr, Expr::Range(_))
-        {
-            self.0.insert(name);
-        }
-    }
+    Rewriter { dds, index }.visit_expr_mut(body);
 }
 
 struct Rewriter {
@@ -63,7 +47,6 @@ struct Rewriter {
     dds: BTreeMap<Ident, bool>,
     /// The loop's own index. What stands near it needs no help.
     index: Option<Ident>,
-    ranges: BTreeSet<Ident>,
 }
 
 impl VisitMut for Rewriter {
@@ -278,9 +261,8 @@ impl Accesses<'_> {
                 if Some(name) == self.counter {
                     return Some((Shape::Counts, false));
                 }
-                let Rewriter { dds, ranges, .. } = self.rewriter;
                 let changes = self.bound.resolve(&name_of(name)).is_some();
-                (!changes && !dds.contains_key(name) && !ranges.contains(name)).then_some((Shape::Stays, false))
+                (!changes && !self.rewriter.dds.contains_key(name)).then_some((Shape::Stays, false))
             }
             Expr::Binary(binary) => {
                 let shape = match (&binary.op, self.shape(&binary.left)?.0, self.shape(&binary.right)?.0) {

@@ -76,11 +76,16 @@ pub(crate) fn lasso(session: &Session, seen: &mut Seen) -> stradsap::Result<()> 
     // Plain cyclic coordinate descent to the end.
     let (mut best, mut residual) = (vec![0.0; COLUMNS], y.clone());
     for _ in 0..5000 {
+        let mut longest = 0.0f64;
         for j in 0..COLUMNS {
             let g: f64 = columns[j].iter().zip(&residual).map(|(x, r)| x * r).sum();
             let step = soft(best[j] + g) - best[j];
             best[j] += step;
             columns[j].iter().zip(&mut residual).for_each(|(x, r)| *r -= x * step);
+            longest = longest.max(step.abs());
+        }
+        if longest < 1e-13 {
+            break;
         }
     }
     let best = objective(&columns, &y, &best);

@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 use std::iter::Enumerate;
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use super::{ReadView, WriteView};
 use crate::body::index::{Counted, ElementIndex, Held};
@@ -69,9 +69,59 @@ pub struct Mark<const S: usize>;
 impl<const S: usize> Mark<S> {
     #[doc(hidden)]
     #[inline(always)]
-    pub fn on<I: ElementIndex>(self, nth: usize, index: I) -> Held<S, I> {
-        Held { index, nth }
+    pub fn on<I: Holdable>(self, nth: usize, index: I) -> I::Held<S> {
+        index.held(nth)
     }
+}
+
+/// What stands in the brackets. A range leads to a slice, which nothing is held of.
+pub trait Holdable {
+    /// With the mark.
+    type Held<const S: usize>;
+    #[doc(hidden)]
+    fn held<const S: usize>(self, nth: usize) -> Self::Held<S>;
+    #[doc(hidden)]
+    fn first(&self) -> Option<usize>;
+}
+
+impl<I: ElementIndex> Holdable for I {
+    type Held<const S: usize> = Held<S, I>;
+
+    #[inline(always)]
+    fn held<const S: usize>(self, nth: usize) -> Held<S, I> {
+        Held { index: self, nth }
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<usize> {
+        Some(self.to_usize())
+    }
+}
+
+macro_rules! not_held {
+    ($($range:ty $(, $I:ident)?;)*) => {$(
+        impl$(<$I>)? Holdable for $range {
+            type Held<const S: usize> = Self;
+
+            #[inline(always)]
+            fn held<const S: usize>(self, _nth: usize) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn first(&self) -> Option<usize> {
+                None
+            }
+        }
+    )*};
+}
+not_held! {
+    RangeFull;
+    Range<I>, I;
+    RangeFrom<I>, I;
+    RangeInclusive<I>, I;
+    RangeTo<I>, I;
+    RangeToInclusive<I>, I;
 }
 
 /// Leaves indices as they are.
@@ -199,8 +249,8 @@ macro_rules! hold_elements {
             /// Holds the `n` elements from `first` on, if they follow each other in what the block owns, to be written if that is asked.
             #[doc(hidden)]
             #[inline(always)]
-            pub fn __stradsap_hold<I: ElementIndex>(&self, place: usize, first: &I, n: usize, write: bool) -> bool {
-                let first = first.to_usize();
+            pub fn __stradsap_hold<I: Holdable>(&self, place: usize, first: &I, n: usize, write: bool) -> bool {
+                let Some(first) = first.first() else { return true };
                 let left = |range: ViewRange| {
                     let most = if write { range.wlen } else { range.len };
                     most.saturating_sub(first.wrapping_sub(range.lo))

@@ -101,6 +101,8 @@ pub(crate) struct Hub {
     store: Mutex<Store>,
     pub(crate) homes: Mutex<BTreeMap<u64, Home>>,
     pub(crate) members: Mutex<BTreeMap<Node, Member>>,
+    /// How messages name every process that ever joined: what one said last may be read when it is lost.
+    names: Mutex<BTreeMap<Node, String>>,
     /// The driver's own children, by process number.
     children: Mutex<BTreeMap<u32, Started>>,
     /// The machine that they run on.
@@ -135,6 +137,7 @@ impl Hub {
                 store: Mutex::new(Store::new(STORE_LIMIT)),
                 homes: Mutex::default(),
                 members: Mutex::default(),
+                names: Mutex::default(),
                 children: Mutex::default(),
                 host: me.host.clone(),
                 next_node: AtomicU32::new(1),
@@ -187,9 +190,7 @@ impl Hub {
 
     /// How messages name a process.
     pub(crate) fn name(&self, node: Node) -> String {
-        locked(&self.members)
-            .get(&node)
-            .map_or_else(|| format!("process {node}"), |member| name_of(node, &member.hello))
+        locked(&self.names).get(&node).cloned().unwrap_or_else(|| format!("process {node}"))
     }
 
     /// Whether a process is part of the job.
@@ -213,7 +214,7 @@ impl Hub {
             heart.abort();
         }
         let worker = member.hello.role == Role::Worker;
-        let loss = Loss { who: name_of(node, &member.hello), why: why.to_string(), worker, ended: None };
+        let loss = Loss { who: self.name(node), why: why.to_string(), worker, ended: None };
         let own = member.hello.host == self.host;
         let child = locked(&self.children).remove(&member.hello.pid).filter(|_| own);
         self.unexplained.change(|unexplained| *unexplained += usize::from(child.is_some()));
@@ -311,7 +312,9 @@ impl Hub {
         match peer.purpose {
             Purpose::Control => {
                 let node = self.next_node.fetch_add(1, Relaxed);
-                tracing::info!(who = name_of(node, &peer), "joined");
+                let name = name_of(node, &peer);
+                tracing::info!(who = name, "joined");
+                locked(&self.names).insert(node, name);
                 let reached_at = stream.local_addr().ok();
                 let (client, control) = match peer.role {
                     Role::Worker => (Some(join::control_client(stream)), None),
