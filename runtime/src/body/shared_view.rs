@@ -33,6 +33,7 @@ pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
     width: T::Width,
     len: usize,
     stamps: *const AtomicU32,
+    shift: u32,
     mask: usize,
     now: u32,
     copies: HotCopies<'v>,
@@ -51,6 +52,7 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             width: T::width(slot.width()),
             len: rows.map_or(0, |rows| rows.len),
             stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
+            shift: rows.map_or(0, |rows| rows.shift),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
             copies: rows.map_or(HotCopies::NONE, |rows| rows.copies),
@@ -77,7 +79,7 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             self.slot.no_such_row(i);
         }
         // SAFETY: rules 2 and 3.
-        let stamp = unsafe { (*self.stamps.add(i & self.mask)).load(Acquire) };
+        let stamp = unsafe { (*self.stamps.add(i >> self.shift & self.mask)).load(Acquire) };
         if stamp == self.now {
             // SAFETY: rules 2 and 3.
             return unsafe { T::shared(self.base.add(T::numbers(i, self.width)), self.width) };

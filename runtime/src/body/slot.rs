@@ -246,8 +246,9 @@ pub(crate) struct Rows<'t> {
     pub(crate) len: usize,
     /// How many numbers a row of a DMatrix has; 1 of others.
     pub(crate) width: usize,
-    /// Row `i` is there if the stamp at `i & mask` is `now`.
+    /// Row `i` is there if the stamp at `(i >> shift) & mask` is `now`.
     pub(crate) stamps: &'t [AtomicU32],
+    pub(crate) shift: u32,
     pub(crate) mask: usize,
     pub(crate) now: u32,
     /// The thread's own copies of some rows: a stamp that is not `now` may be 1 more than a copy's place among them.
@@ -401,7 +402,7 @@ impl<'t> Slot<'t> {
     /// through [`Shared`](crate::Shared) alone, and of which those hold a value whose stamp says so. `path` gives addresses
     /// of such elements alone, and `copies` are such elements, of rows below `len`. `mask` keeps every index below `len` within the stamps.
     pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
-        assert!(rows.mask < rows.stamps.len() || rows.len <= rows.stamps.len());
+        assert!(rows.mask < rows.stamps.len() || rows.len.div_ceil(1 << rows.shift) <= rows.stamps.len());
         Slot { width: rows.width, rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
     }
 

@@ -206,12 +206,12 @@ impl<'t> SlowPath<'t> {
 
     /// The tally by pages, if it is one.
     pub(super) fn take_pages(&mut self) -> Option<Box<Pages>> {
+        if !matches!(self.doing, Doing::Tally(_)) {
+            return None;
+        }
         match std::mem::replace(&mut self.doing, Doing::Reduction) {
             Doing::Tally(pages) => Some(pages.into_inner()),
-            other => {
-                self.doing = other;
-                None
-            }
+            _ => None,
         }
     }
 

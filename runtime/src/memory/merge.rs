@@ -6,6 +6,8 @@
 //! any alignment.
 #![allow(unsafe_code)]
 
+mod page;
+
 use std::any::Any;
 
 use crate::memory::combine;
@@ -250,6 +252,7 @@ pub(crate) struct MergeOps {
     /// Whether the type says how its changes are combined.
     combines: bool,
     merge: unsafe fn(*mut u8, *const u8, &[*const u8], (Union, &mut Scratch), usize),
+    merge_page: unsafe fn(*mut u8, &[*const u8], (Union, &mut Scratch), usize),
     change: unsafe fn(*const u8, *const u8, *mut u8, usize),
     apply_shared: unsafe fn(*mut u8, *const u8, usize),
     read_shared: unsafe fn(*const u8, *mut u8, usize),
@@ -291,6 +294,22 @@ impl Merging {
     ) {
         // SAFETY: the caller's promise; an element is as many numbers.
         unsafe { (self.ops.merge)(into, base, locals, how, self.width) };
+    }
+
+    /// Whether copies may hold several elements side by side, in pages.
+    pub(crate) fn has_pages(&self) -> bool {
+        !self.ops.of_rows
+    }
+
+    /// Unites `n` elements side by side, each as [`merge`](Merging::merge) does with those locals that hold something else than `into`,
+    /// if any do.
+    ///
+    /// # Safety
+    /// All are addresses of `n` elements that nobody else writes meanwhile, and no two of these overlap.
+    pub(crate) unsafe fn merge_page(&self, into: *mut u8, locals: &[*const u8], n: usize, how: (Union, &mut Scratch)) {
+        assert!(self.has_pages());
+        // SAFETY: the caller's promise.
+        unsafe { (self.ops.merge_page)(into, locals, how, n) };
     }
 
     /// The change from `base` to `local`.
@@ -341,6 +360,7 @@ impl<T: Merge> OpsOf<T> {
             of_rows: false,
             combines: T::COMBINES,
             merge: merge::<T, 1>,
+            merge_page: page::merge_page::<T>,
             change: change::<T, 1>,
             apply_shared: apply_shared::<T, 1>,
             read_shared: read_shared::<T, 1>,
@@ -355,6 +375,7 @@ impl<T: Merge> OpsOf<T> {
             of_rows: true,
             combines: T::COMBINES,
             merge: merge::<T, BLOCK>,
+            merge_page: page::merge_page::<T>,
             change: change::<T, BLOCK>,
             apply_shared: apply_shared::<T, BLOCK>,
             read_shared: read_shared::<T, BLOCK>,

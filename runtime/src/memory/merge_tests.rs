@@ -73,6 +73,45 @@ fn rows_are_united_as_arrays_are() {
     rows_are_as_arrays::<_, 100>(|k| [k as f32 * 0.1, -0.0]);
 }
 
+/// `n` elements side by side, of which copies have changed some, beside each by itself.
+fn a_page_is_as_its_elements<T: Merge + Copy>(n: usize, number: impl Fn(usize) -> T) {
+    let merging = of_elements::<T>();
+    let bytes = |of: &[T]| -> Vec<u8> {
+        // SAFETY: plain elements.
+        unsafe { std::slice::from_raw_parts(of.as_ptr().cast(), size_of_val(of)) }.to_vec()
+    };
+    for how in [Union::Sum, Union::Mean(3), Union::Combine] {
+        let base: Vec<T> = (0..n).map(&number).collect();
+        let changes = |copy: usize, k: usize| (k + copy).is_multiple_of(2 + copy) && !k.is_multiple_of(5);
+        let locals: [Vec<T>; 3] = std::array::from_fn(|copy| {
+            (0..n).map(|k| if changes(copy, k) { number(31 * copy + k * k + 7) } else { base[k] }).collect()
+        });
+        let addresses: Vec<_> = locals.iter().map(|local| local.as_ptr().cast()).collect();
+        let mut page = base.clone();
+        // SAFETY: elements of this function's own.
+        unsafe { merging.merge_page(page.as_mut_ptr().cast(), &addresses, n, (how, &mut Scratch::default())) };
+        let one = |k: usize| {
+            let changed: Vec<T> =
+                locals.iter().map(|local| local[k]).filter(|v| bytes(&[*v]) != bytes(&[base[k]])).collect();
+            if changed.is_empty() { base[k] } else { merged(base[k], &changed, how) }
+        };
+        let expected: Vec<T> = (0..n).map(one).collect();
+        assert_eq!(bytes(&page), bytes(&expected), "{how:?} of {n}");
+    }
+}
+
+#[test]
+fn pages_are_united_as_their_elements_are() {
+    for n in [1, 7, 8, 13, 16, 64] {
+        a_page_is_as_its_elements(n, |k| [0.0f32, -0.0, f32::INFINITY, 1e30, k as f32 * 0.37][k % 5]);
+        a_page_is_as_its_elements(n, |k| k as f64 / 3.0);
+        a_page_is_as_its_elements(n, |k| k as u8);
+        a_page_is_as_its_elements(n, |k| k as i16 - 500);
+        a_page_is_as_its_elements(n, |k| [k as f32 * 0.1, -0.0]);
+        a_page_is_as_its_elements(n, |k| [k as u32, 3, 9]);
+    }
+}
+
 #[test]
 fn ops_of_other_elements_are_refused() {
     let row = row_ops(ops_of::<f32>(), 4).unwrap();

@@ -22,7 +22,7 @@ use super::rounds::{OwnCopies, Rounds};
 use super::runner::{Input, Outcomes, Runner, unite};
 use super::schedule::Schedule;
 use super::stale::{Observed, Stale};
-use super::table::{AllThere, Table};
+use super::table::{AllThere, Purpose, Table};
 use super::task::{BatchTask, BodyTask};
 use crate::body::capture::{Captured, Handles, Kind};
 use crate::body::lease::{Lease, Lent};
@@ -319,13 +319,14 @@ impl SyncCall<'_> {
         if let Some(kept) = there {
             return Ok(kept);
         }
-        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies, key.staleness.is_some())? };
+        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies)? };
         let backup = self.captured.iter().map(|_| None).collect();
         Ok(CachedLoop { key, tables, stamp: 0, backup, hot: Chosen::default() })
     }
 
-    fn tables(&self, merges: &[Option<Merging>], copies: usize, keeps_before: bool) -> Result<Vec<Vec<Option<Table>>>> {
-        tables(self.captured, merges, copies, keeps_before)
+    fn tables(&self, merges: &[Option<Merging>], copies: usize) -> Result<Vec<Vec<Option<Table>>>> {
+        let ssp = matches!(self.policy, SyncPolicy::Ssp { .. });
+        tables(self.captured, merges, copies, if ssp { Purpose::Clocks } else { Purpose::OwnRounds })
             .map_err(|(len, size)| self.problem(LoopProblem::NoRoomForCopies { len, size, copies }))
     }
 
@@ -346,11 +347,7 @@ impl SyncCall<'_> {
             }
         }
         let shadows = lease.with(shadows);
-        let tables = if copies == 1 {
-            Vec::new()
-        } else {
-            self.tables(merges, copies, matches!(self.policy, SyncPolicy::Ssp { .. }))?
-        };
+        let tables = if copies == 1 { Vec::new() } else { self.tables(merges, copies)? };
         let (stopped, outcome) = (AtomicBool::new(false), Outcomes::default());
         let run = LocalRun {
             call: self,
@@ -449,11 +446,11 @@ pub(crate) fn tables(
     captured: &[Captured],
     merges: &[Option<Merging>],
     copies: usize,
-    keeps_before: bool,
+    purpose: Purpose,
 ) -> std::result::Result<Vec<Vec<Option<Table>>>, (usize, usize)> {
     let table = |(capture, merge): (&Captured, &Option<Merging>)| match (&capture.kind, merge) {
         (&Kind::Vector { len, ops, writable: true, .. }, &Some(merge)) => {
-            Table::new(ops, merge, len, keeps_before).map(Some).ok_or((len, ops.size))
+            Table::new(ops, merge, len, purpose).map(Some).ok_or((len, ops.size))
         }
         _ => Ok(None),
     };

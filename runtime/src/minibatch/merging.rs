@@ -8,6 +8,14 @@
 
 use std::ops::Range;
 
+use crate::kernels::fetch_bytes;
+
+/// A page of small rows takes a cache line: to bring, compare and unite a row costs as much as that for all that share its line.
+pub(crate) const PAGE: usize = 64;
+
+/// This many rows before a list's value is needed, it is fetched.
+const AHEAD: usize = 8;
+
 /// The rows of one DDS that one thread of one copy changed, and where their values lie.
 #[derive(Clone, Copy)]
 pub(crate) struct List<'a> {
@@ -53,6 +61,10 @@ pub(crate) fn each_row(
                 values.push(list.value(at[l], size));
                 who.push(l);
                 at[l] += 1;
+                // Another thread has written it last.
+                if at[l] + AHEAD < ends[l] {
+                    fetch_bytes(list.value(at[l] + AHEAD, size), size);
+                }
             }
         }
         f(row, &values, &who);
@@ -81,7 +93,26 @@ pub(crate) fn cut(lists: &[List<'_>], rows: Range<u32>, shares: usize, share: us
 /// Both addresses are those of `size` bytes that nobody writes meanwhile.
 pub(crate) unsafe fn differ(a: *const u8, b: *const u8, size: usize) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(a, size) != std::slice::from_raw_parts(b, size) }
+    unsafe {
+        match size {
+            PAGE => *a.cast::<[u8; PAGE]>() != *b.cast::<[u8; PAGE]>(),
+            _ => std::slice::from_raw_parts(a, size) != std::slice::from_raw_parts(b, size),
+        }
+    }
+}
+
+/// Copies a row, or a page of them.
+///
+/// # Safety
+/// `from` and `to` are addresses of `size` bytes each that don't overlap; nobody writes the first or uses the second meanwhile.
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            PAGE => to.cast::<[u8; PAGE]>().write(*from.cast()),
+            _ => std::ptr::copy_nonoverlapping(from, to, size),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,6 @@ pub(crate) use rounds::{OwnCopies, Peers, Rounds, Turn};
 pub(crate) use runner::{Input, Outcomes, Runner, unite};
 pub(crate) use schedule::Schedule;
 pub(crate) use stale::{Changes, Ended, Observed, Stale, StalePeers};
-pub(crate) use table::{Runs, Source, Table, rows_of};
+pub(crate) use table::{Purpose, Runs, Source, Table, rows_of};
 pub use task::typed_batch_body;
 pub(crate) use task::{BatchTask, MakeBatchTask};

@@ -14,10 +14,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use super::meeting::Meeting;
-use super::merging::{At, List, cut, differ, each_row};
+use super::merging::{At, List, copy, cut, differ, each_row};
 use super::policy::{MergeRule, SyncPolicy};
 use super::runner::{Runner, ViewTarget, take_touched};
-use super::table::{Runs, Source, Table, rows_of};
+use super::table::{Runs, Source, Table};
 use crate::body::capture::Kind;
 use crate::memory::merge::{Scratch, Union};
 use crate::session::pool::Pool;
@@ -27,7 +27,7 @@ use crate::session::timeline::{self, Category};
 pub(crate) struct Changed {
     /// Its place among the copies of this process.
     pub(crate) local: usize,
-    /// By capture, sorted.
+    /// By capture, sorted: rows, or pages of them where the table has such.
     pub(crate) rows: Vec<Vec<u32>>,
     /// By capture, in the order in which they were touched.
     pub(crate) touched: Vec<Runs>,
@@ -110,7 +110,8 @@ impl<'l> Rounds<'l> {
                     self.claims.iter().for_each(|claimed| claimed.store(0, Relaxed));
                 }
                 let since = Instant::now();
-                let changed = touched.into_iter().map(|(local, touched)| self.changed(local, touched)).collect();
+                let changed =
+                    touched.into_iter().map(|(local, touched)| self.changed((local, round), touched)).collect();
                 *self.published[thread].write().unwrap_or_else(PoisonError::into_inner) = changed;
                 self.runner.outcome.merging.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
                 self.wait();
@@ -137,9 +138,14 @@ impl<'l> Rounds<'l> {
         self.policy == SyncPolicy::Hybrid
     }
 
+    /// The stamp of what copies bring in a round.
+    fn now(&self, round: usize) -> u32 {
+        self.stamp + 2 * round as u32 + 2
+    }
+
     fn compute(&self, thread: usize, round: usize) -> Vec<(usize, Vec<Runs>)> {
         let since = Instant::now();
-        let now = self.stamp + 2 * round as u32 + 2;
+        let now = self.now(round);
         let mut touched = Vec::new();
         for (local, copy) in self.copies.clone().enumerate() {
             if !self.shares_copies() && local % self.runner.threads != thread {
@@ -170,20 +176,20 @@ impl<'l> Rounds<'l> {
     }
 
     /// Which of the rows that were touched hold something else now.
-    fn changed(&self, local: usize, touched: Vec<Runs>) -> Changed {
+    fn changed(&self, (local, round): (usize, usize), touched: Vec<Runs>) -> Changed {
         let mut all = 0;
         let rows = touched.iter().enumerate().map(|(c, touched)| {
             let (Some(table), Some(lent)) = (&self.tables[local][c], self.runner.lease.vector(c)) else {
                 return Vec::new();
             };
-            let mut rows: Vec<u32> = rows_of(touched).collect();
-            all += rows.len() as u64;
-            // SAFETY: nobody writes either now (rules 1 and 3).
-            rows.retain(|&i| unsafe { differ(table.row(i as usize), lent.at(i as usize), lent.ops().size) });
-            if !rows.is_sorted() {
-                rows.sort_unstable();
-            }
-            rows
+            let mut pages = table.sorted(touched, self.now(round));
+            pages.retain(|&page| {
+                let rows = table.rows_of_page(page as usize);
+                all += rows.len() as u64;
+                // SAFETY: nobody writes either now (rules 1 and 3).
+                unsafe { differ(table.row(rows.start), lent.at(rows.start), rows.len() * lent.ops().size) }
+            });
+            pages
         });
         let rows = rows.collect();
         self.runner.outcome.touched.fetch_add(all, Relaxed);
@@ -228,7 +234,7 @@ impl<'l> Rounds<'l> {
     }
 
     /// Merges a thread's share of those rows of a range into the elements that `kept` accepts. `changed` hears of each row, and of the
-    /// lists that named it.
+    /// lists that named it. (Of pages, where the lists name such.)
     pub(crate) fn merge(
         &self,
         Turn { thread, round }: Turn,
@@ -241,23 +247,27 @@ impl<'l> Rounds<'l> {
         };
         let (size, since) = (lent.ops().size, Instant::now());
         let (how, mut scratch) = (self.union(round), Scratch::default());
-        let rows = cut(lists, rows, self.runner.threads, thread);
-        let one_row = |row: u32, values: &[*const u8], who: &[usize]| {
-            if !kept(row) {
+        // All copies' tables are alike.
+        let shift = self.tables.first().and_then(|tables| tables[capture].as_ref()).map_or(0, Table::shift);
+        let rows = cut(lists, rows.start >> shift..rows.end.div_ceil(1 << shift), self.runner.threads, thread);
+        let one_page = |page: u32, values: &[*const u8], who: &[usize]| {
+            if !kept(page) {
                 return;
             }
-            let into = lent.at(row as usize);
+            let row = (page as usize) << shift;
+            let (into, n) = (lent.at(row), (1 << shift).min(lent.len() - row));
             // SAFETY: rules 1 to 3.
             unsafe {
                 match (how, values) {
-                    (Union::Sum | Union::Combine, &[value]) => std::ptr::copy_nonoverlapping(value, into, size),
+                    (Union::Sum | Union::Combine, &[value]) => copy(value, into, n * size),
+                    _ if shift > 0 => merge.merge_page(into, values, n, (how, &mut scratch)),
                     _ => merge.merge(into, into, values, (how, &mut scratch)),
                 }
             }
-            changed(row, who);
+            changed(page, who);
         };
         let first = self.runner.schedule.of(round, 0).start;
-        let _failed = self.runner.uniting(first, || each_row(lists, rows, size, one_row));
+        let _failed = self.runner.uniting(first, || each_row(lists, rows, size << shift, one_page));
         self.runner.outcome.merging.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
     }
 

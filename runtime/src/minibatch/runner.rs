@@ -198,18 +198,19 @@ impl<'l> Runner<'l> {
             },
         };
         let stamp: &'t [AtomicU32] = std::slice::from_ref(&IN_PLACE);
-        let (base, stamps, mask, now) = match &reach {
-            Reach::InPlace { .. } => (lent.base(), stamp, 0, 0),
-            Reach::Counted { .. } => (lent.base(), stamp, 0, NEVER),
-            Reach::Hot(rows) => (lent.base(), rows.slots(), SLOTS - 1, 0),
+        let (base, stamps, shift, mask, now) = match &reach {
+            Reach::InPlace { .. } => (lent.base(), stamp, 0, 0, 0),
+            Reach::Counted { .. } => (lent.base(), stamp, 0, 0, NEVER),
+            Reach::Hot(rows) => (lent.base(), rows.slots(), 0, SLOTS - 1, 0),
             Reach::Copy { table, now, checked, .. } => {
-                (table.base(), table.stamps(), usize::MAX, if checked.is_some() { NEVER } else { *now })
+                let now = if checked.is_some() { NEVER } else { *now };
+                (table.base(), table.stamps(), table.shift(), usize::MAX, now)
             }
         };
         let (len, size, touched) = (lent.len(), lent.ops().size, RefCell::default());
         let copies = if let Reach::Hot(rows) = &reach { rows.copies() } else { HotCopies::NONE };
         let path = Box::new(CopyPath { capture: c, size, reach, touched, state: Rc::clone(state) });
-        Rows { base, len, width: lent.ops().width(), stamps, mask, now, copies, path }
+        Rows { base, len, width: lent.ops().width(), stamps, shift, mask, now, copies, path }
     }
 
     /// Runs one minibatch. False if the loop is to end.
@@ -283,7 +284,7 @@ impl<'l> Runner<'l> {
     }
 }
 
-/// The rows that a context's minibatches were the first of their copy to touch, by capture.
+/// The rows that a context's minibatches were the first of their copy to touch, or their pages, by capture.
 pub(crate) fn take_touched(context: &Context<'_>) -> Vec<Runs> {
     context.slots.iter().map(|slot| slot.rows().map_or_else(Vec::new, |rows| rows.path.take_touched())).collect()
 }

@@ -9,14 +9,18 @@
 //! 4. A row's stamp says what its place in the table holds: `now` is this round's value, `now - 1` a value that another
 //!    thread is bringing, anything else nothing of this round. The thread that turns the stamp to `now - 1` alone fills the
 //!    place, and nobody reads it before the stamp is `now`.
+//! 5. Small rows come by pages, which have one stamp. That is so only where one thread alone runs a copy, and nobody writes
+//!    the memory that copies start from while bodies run (rule 1 of `rounds`): so a page is copied as bytes.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::hot::{HotRows, Uses};
+use super::merging::{PAGE, copy};
 use crate::body::context::{AccessTrouble, BlockState, EndIteration};
 use crate::body::slot::RowPath;
 use crate::memory::element_ops::ElementOps;
@@ -29,16 +33,32 @@ pub(crate) struct Table {
     work: Reservation,
     /// Under `Ssp`, what rows held when they were first touched: the memory that copies start from changes meanwhile.
     before: Option<Reservation>,
+    /// By page.
     stamps: Vec<AtomicU32>,
+    /// A page has 2 to the power of this many rows.
+    shift: u32,
+}
+
+/// What tables are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Rounds in one process, of whose copies each is run by one thread.
+    OwnRounds,
+    /// Rounds of several processes: a row comes by itself.
+    Rounds,
+    /// `Ssp`.
+    Clocks,
 }
 
 impl Table {
     /// A table for `len` elements. None if no address space is left.
-    pub(crate) fn new(ops: &'static ElementOps, merge: Merging, len: usize, keeps_before: bool) -> Option<Table> {
-        let before = if keeps_before { Some(Reservation::new(ops, len)?) } else { None };
+    pub(crate) fn new(ops: &'static ElementOps, merge: Merging, len: usize, purpose: Purpose) -> Option<Table> {
+        let before = if purpose == Purpose::Clocks { Some(Reservation::new(ops, len)?) } else { None };
+        let pages = purpose == Purpose::OwnRounds && merge.has_pages();
+        let shift = if pages { PAGE.checked_div(ops.size).and_then(usize::checked_ilog2).unwrap_or(0) } else { 0 };
         let mut stamps = Vec::new();
-        stamps.resize_with(len, AtomicU32::default);
-        Some(Table { merge, work: Reservation::new(ops, len)?, before, stamps })
+        stamps.resize_with(len.div_ceil(1 << shift), AtomicU32::default);
+        Some(Table { merge, work: Reservation::new(ops, len)?, before, stamps, shift })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -59,11 +79,38 @@ impl Table {
         &self.stamps
     }
 
+    pub(crate) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The rows of a page.
+    pub(crate) fn rows_of_page(&self, page: usize) -> Range<usize> {
+        let first = page << self.shift;
+        first..(first + (1 << self.shift)).min(self.work.len())
+    }
+
+    /// The pages that a copy touched in the round whose stamp is `now`, in order. `touched` are the same as they came.
+    pub(crate) fn sorted(&self, touched: &[(u32, u32)], now: u32) -> Vec<u32> {
+        let n: usize = touched.iter().map(|&(_, n)| n as usize).sum();
+        if self.shift > 0 && n > self.stamps.len() / DENSE {
+            let all = self.stamps.iter().zip(0..);
+            return all.filter(|(stamp, _)| stamp.load(Relaxed) == now).map(|(_, page)| page).collect();
+        }
+        let mut pages: Vec<u32> = rows_of(touched).collect();
+        if !pages.is_sorted() {
+            pages.sort_unstable();
+        }
+        pages
+    }
+
     /// Forgets what rounds were before.
     pub(crate) fn reset(&self) {
         self.stamps.iter().for_each(|stamp| stamp.store(0, Relaxed));
     }
 }
+
+/// Where a copy touched more than one of as many pages, it is quicker to look at all stamps than to sort.
+const DENSE: usize = 16;
 
 /// Where rows that a copy has not touched yet come from.
 pub(crate) trait Source: Sync {
@@ -131,7 +178,7 @@ pub(crate) struct CopyPath<'t> {
     pub(crate) capture: usize,
     pub(crate) size: usize,
     pub(crate) reach: Reach<'t>,
-    /// The rows that this thread brought, in that order.
+    /// The rows that this thread brought, or their pages, in that order.
     pub(crate) touched: RefCell<Runs>,
     pub(crate) state: Rc<BlockState>,
 }
@@ -171,7 +218,8 @@ impl CopyPath<'_> {
     fn bring(&self, i: usize) {
         let Reach::Copy { table, source, now, stopped, checked } = &self.reach else { return };
         let now = *now;
-        let stamp = &table.stamps[i];
+        let page = i >> table.shift;
+        let (stamp, rows) = (&table.stamps[page], table.rows_of_page(page));
         let mut seen = stamp.load(Acquire);
         loop {
             if seen == now {
@@ -191,7 +239,7 @@ impl CopyPath<'_> {
                 Err(other) => seen = other,
             }
         }
-        let Some(row) = source.row(self.capture, i) else {
+        let Some(row) = source.row(self.capture, rows.start) else {
             stamp.store(seen, Release);
             self.end(AccessTrouble::Unreachable);
         };
@@ -199,17 +247,21 @@ impl CopyPath<'_> {
             // Before the row is read: it holds at least what all had reached by now.
             staleness.record(i, source.clock(self.capture, i));
         }
-        // SAFETY: all three are rows of this DDS's size (rule 3); the place is this thread's until the stamp says
-        // otherwise (rule 4).
+        // SAFETY: all three are rows of this DDS's size (rule 3), or pages of it (rule 5); the place is this thread's until the
+        // stamp says otherwise (rule 4).
         unsafe {
-            let to = table.row(i);
-            table.merge.read_shared(row, to);
+            let to = table.row(rows.start);
+            if table.shift > 0 {
+                copy(row, to, rows.len() * self.size);
+            } else {
+                table.merge.read_shared(row, to);
+            }
             if let Some(before) = table.row_before(i) {
                 std::ptr::copy_nonoverlapping(to, before, self.size);
             }
         }
         stamp.store(now, Release);
-        push_row(&mut self.touched.borrow_mut(), i as u32);
+        push_row(&mut self.touched.borrow_mut(), page as u32);
     }
 
     fn end(&self, trouble: AccessTrouble) -> ! {

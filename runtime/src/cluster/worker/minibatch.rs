@@ -29,8 +29,8 @@ use crate::memory::buffer::RawBuf;
 use crate::memory::merge::Merging;
 use crate::memory::reservation::Reservation;
 use crate::minibatch::{
-    Base, BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Rounds, Runner, Stale, SyncPolicy, backup,
-    bases, caches, in_place, merges, tables,
+    Base, BatchTask, Counts, Input, Ledger, Observed, Outcomes, OwnCopies, Purpose, Rounds, Runner, Stale, SyncPolicy,
+    backup, bases, caches, in_place, merges, tables,
 };
 use crate::session::locked;
 use crate::session::pool::Pool;
@@ -258,9 +258,9 @@ pub(crate) fn run(
     let alone = job.schedule.copies == 1;
     let mut kept = locked(&syncing.setup.site.kept);
     if !alone && kept.len() != copies.len() {
-        *kept = tables(&prepared.captured, &prepared.merges, copies.len(), syncing.setup.clocks.is_some()).map_err(
-            |(len, size)| broken(format!("no address space is left for copies of {len} rows of {size} bytes")),
-        )?;
+        *kept = tables(&prepared.captured, &prepared.merges, copies.len(), purpose(job)).map_err(|(len, size)| {
+            broken(format!("no address space is left for copies of {len} rows of {size} bytes"))
+        })?;
         syncing.setup.site.stamp.store(0, Relaxed);
     }
     let stamp = syncing.setup.site.stamps_for(job.schedule.rounds(), &kept);
@@ -310,6 +310,11 @@ pub(crate) fn run(
         new,
         seconds_preparing: preparing,
     }))
+}
+
+/// What its copies' tables are for.
+fn purpose(job: &SyncJob) -> Purpose {
+    if matches!(job.policy, SyncPolicy::Ssp { .. }) { Purpose::Clocks } else { Purpose::Rounds }
 }
 
 /// The minibatches of some copies, in order, if the input is just their elements.
