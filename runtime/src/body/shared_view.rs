@@ -4,7 +4,8 @@
 //! 1. The slot's base is the address of `len` plain elements, which stay where they are while the loop runs, and which
 //!    everybody reaches through [`Shared`] only: its accesses are atomic.
 //! 2. An index is compared with `len` before an address is made of it.
-//! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then. The masked index of a stamp is below their number (`Slot::of_rows`).
+//! 3. A row of a copy's table is reached directly only where its stamp is `now`: it holds a value of this round then. The masked index of a
+//!    stamp is below their number, unless there are none (`Slot::of_rows`).
 //! 4. A path lives in the slot that the view borrows. It gives addresses of elements of the same kind; a thread's own copies are such
 //!    elements.
 #![allow(unsafe_code)]
@@ -32,6 +33,7 @@ pub struct SharedView<'v, T: SharedRow + ?Sized, const C: usize> {
     /// Of a row.
     width: T::Width,
     len: usize,
+    /// Null where all rows are there.
     stamps: *const AtomicU32,
     shift: u32,
     mask: usize,
@@ -51,7 +53,7 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             base: rows.map_or(std::ptr::null(), |rows| rows.base.cast::<T::Number>().cast_const()),
             width: T::width(slot.width()),
             len: rows.map_or(0, |rows| rows.len),
-            stamps: rows.map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
+            stamps: rows.filter(|rows| !rows.stamps.is_empty()).map_or(std::ptr::null(), |rows| rows.stamps.as_ptr()),
             shift: rows.map_or(0, |rows| rows.shift),
             mask: rows.map_or(0, |rows| rows.mask),
             now: rows.map_or(0, |rows| rows.now),
@@ -79,10 +81,14 @@ impl<'v, T: SharedRow + ?Sized, const C: usize> SharedView<'v, T, C> {
             self.slot.no_such_row(i);
         }
         // SAFETY: rules 2 and 3.
+        let here = || unsafe { T::shared(self.base.add(T::numbers(i, self.width)), self.width) };
+        if self.stamps.is_null() {
+            return here();
+        }
+        // SAFETY: rules 2 and 3.
         let stamp = unsafe { (*self.stamps.add(i >> self.shift & self.mask)).load(Acquire) };
         if stamp == self.now {
-            // SAFETY: rules 2 and 3.
-            return unsafe { T::shared(self.base.add(T::numbers(i, self.width)), self.width) };
+            return here();
         }
         let place = (stamp as usize).wrapping_sub(1);
         let at = match self.copies.copies.get(place) {

@@ -246,7 +246,7 @@ pub(crate) struct Rows<'t> {
     pub(crate) len: usize,
     /// How many numbers a row of a DMatrix has; 1 of others.
     pub(crate) width: usize,
-    /// Row `i` is there if the stamp at `(i >> shift) & mask` is `now`.
+    /// Row `i` is there if the stamp at `(i >> shift) & mask` is `now`; without stamps all are.
     pub(crate) stamps: &'t [AtomicU32],
     pub(crate) shift: u32,
     pub(crate) mask: usize,
@@ -402,7 +402,8 @@ impl<'t> Slot<'t> {
     /// through [`Shared`](crate::Shared) alone, and of which those hold a value whose stamp says so. `path` gives addresses
     /// of such elements alone, and `copies` are such elements, of rows below `len`. `mask` keeps every index below `len` within the stamps.
     pub(crate) unsafe fn of_rows(capture: usize, rows: Rows<'t>, state: &Rc<BlockState>) -> Self {
-        assert!(rows.mask < rows.stamps.len() || rows.len.div_ceil(1 << rows.shift) <= rows.stamps.len());
+        let stamps = rows.stamps.len();
+        assert!(stamps == 0 || rows.mask < stamps || rows.len.div_ceil(1 << rows.shift) <= stamps);
         Slot { width: rows.width, rows: Some(rows), ..Slot::new(SlowPath::without_elements(capture, 0, state)) }
     }
 

@@ -139,9 +139,8 @@ pub(crate) enum ViewTarget<'t> {
     },
 }
 
-/// The stamp that stands for all rows of elements that are written in place.
-static IN_PLACE: AtomicU32 = AtomicU32::new(0);
-/// A stamp that no row has: every access takes the long way.
+/// Every access takes the long way: no row has that stamp.
+static ASIDE: AtomicU32 = AtomicU32::new(0);
 const NEVER: u32 = u32::MAX;
 
 impl<'l> Runner<'l> {
@@ -197,10 +196,9 @@ impl<'l> Runner<'l> {
                 None => in_place,
             },
         };
-        let stamp: &'t [AtomicU32] = std::slice::from_ref(&IN_PLACE);
         let (base, stamps, shift, mask, now) = match &reach {
-            Reach::InPlace { .. } => (lent.base(), stamp, 0, 0, 0),
-            Reach::Counted { .. } => (lent.base(), stamp, 0, 0, NEVER),
+            Reach::InPlace { .. } => (lent.base(), Default::default(), 0, 0, 0),
+            Reach::Counted { .. } => (lent.base(), std::slice::from_ref(&ASIDE), 0, 0, NEVER),
             Reach::Hot(rows) => (lent.base(), rows.slots(), 0, SLOTS - 1, 0),
             Reach::Copy { table, now, checked, .. } => {
                 let now = if checked.is_some() { NEVER } else { *now };
