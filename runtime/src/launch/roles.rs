@@ -32,6 +32,8 @@ pub(crate) struct DriverRole {
     pub(crate) workers: Workers,
     /// With how many of them the job begins, if not with all.
     pub(crate) fewest: Option<usize>,
+    /// In each of them; none: the cores are shared evenly.
+    pub(crate) threads: Option<usize>,
     /// Separate DDS servers, which the driver starts; 0: one is embedded in each worker.
     pub(crate) servers: usize,
     /// Whether elements are with the servers between calls.
@@ -197,6 +199,7 @@ fn driver(env: Env<'_>) -> Result<DriverRole> {
             _ => Workers::Spawn(workers),
         },
         fewest,
+        threads: number(env, "STRADSAP_THREADS", 1, MAX_THREADS)?,
         servers,
         homes_on_servers: are_homes(env, servers)?,
         listen,

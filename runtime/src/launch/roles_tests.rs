@@ -26,6 +26,7 @@ const POD: &[(&str, &str)] =
 const DRIVER: DriverRole = DriverRole {
     workers: Workers::None,
     fewest: None,
+    threads: None,
     servers: 0,
     homes_on_servers: false,
     listen: None,
@@ -101,11 +102,12 @@ fn the_environment_sets_up_a_driver() {
         ("STRADSAP_DRIVER_MEMORY", "0"),
         ("STRADSAP_HOME", "servers"),
         ("STRADSAP_TRACE", "t.json"),
+        ("STRADSAP_THREADS", "3"),
     ];
     let driver = driver_of(given("", &[&all]));
     let expected = DriverRole { workers: Workers::Spawn(4), servers: 2, snapshot_every: Some(10), ..DRIVER };
     let expected = DriverRole { driver_memory: Some(0), homes_on_servers: true, ..expected };
-    assert_eq!(driver, DriverRole { trace: Some("t.json".into()), ..expected.clone() });
+    assert_eq!(driver, DriverRole { trace: Some("t.json".into()), threads: Some(3), ..expected.clone() });
     let memory = |text| driver_of(given("", &[&[("STRADSAP_DRIVER_MEMORY", text)]])).driver_memory;
     assert_eq!(["64", "64MiB", "1.5 kB"].map(memory), [64 << 20, 64 << 20, 1500].map(Some));
     let driver = driver_of(given("", &[&all[..5], &[("STRADSAP_LISTEN", "[::]:0")]]));

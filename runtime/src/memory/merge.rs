@@ -76,6 +76,16 @@ pub trait Merge: Element {
     /// one such change.
     fn share(&mut self, copies: usize);
 
+    /// Whether the shares of several changes have to be known together.
+    #[doc(hidden)]
+    const SHARES_TOGETHER: bool = false;
+
+    /// Reduces the changes of some copies, of which the others have none.
+    #[doc(hidden)]
+    fn share_all(changes: &mut [Self], copies: usize) {
+        changes.iter_mut().for_each(|change| change.share(copies));
+    }
+
     /// Whether [`combine`](Merge::combine) says how changes are combined under `merge = Combine`. Changes of other types are
     /// applied one after the other.
     const COMBINES: bool = false;
@@ -189,8 +199,8 @@ floats! { f32 f32s; f64 f64s; }
 
 macro_rules! integers {
     ($($t:ty, $signed:ty;)*) => {$(
-        /// Changes are added with wrap-around. When models are averaged a change is taken as signed, and divided
-        /// towards zero.
+        /// Changes are added with wrap-around. When models are averaged, changes are taken as signed, and the sum of those of all
+        /// copies is divided towards zero.
         impl Merge for $t {
             #[inline(always)]
             fn change(base: &Self, local: &Self) -> Self {
@@ -208,6 +218,19 @@ macro_rules! integers {
                     // More copies than the type can count. Its least value can make up 1 there; never mind.
                     Err(_) => 0,
                 };
+            }
+            const SHARES_TOGETHER: bool = true;
+            fn share_all(changes: &mut [Self], copies: usize) {
+                let copies = copies.max(1) as i128;
+                let mut rest = 0;
+                for change in &mut *changes {
+                    let whole = *change as $signed as i128;
+                    rest += whole % copies;
+                    *change = (whole / copies) as $t;
+                }
+                if let Some(first) = changes.first_mut() {
+                    *first = first.wrapping_add((rest / copies) as $t);
+                }
             }
         }
     )*};
@@ -232,6 +255,17 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
     fn share(&mut self, copies: usize) {
         for element in self {
             element.share(copies);
+        }
+    }
+    const SHARES_TOGETHER: bool = T::SHARES_TOGETHER;
+    fn share_all(changes: &mut [Self], copies: usize) {
+        if !T::SHARES_TOGETHER {
+            return changes.iter_mut().for_each(|change| change.share(copies));
+        }
+        for k in 0..N {
+            let mut of_one: Vec<T> = changes.iter().map(|change| change[k].clone()).collect();
+            T::share_all(&mut of_one, copies);
+            changes.iter_mut().zip(of_one).for_each(|(change, share)| change[k] = share);
         }
     }
     const COMBINES: bool = T::COMBINES;
@@ -475,7 +509,7 @@ pub(crate) fn unite_values<T: Merge>(first: &T, copies: &[(T, T)], how: Union) -
     }
     let mut changes: Vec<T> = copies.iter().map(|(first, now)| T::change(first, now)).collect();
     match how {
-        Union::Mean(copies) => changes.iter_mut().for_each(|change| change.share(copies)),
+        Union::Mean(copies) => T::share_all(&mut changes, copies),
         Union::Combine if T::COMBINES => {
             combine_neighbours(&mut changes, 1);
             changes.truncate(1);
@@ -498,6 +532,13 @@ unsafe fn merge_at<T: Merge>(
     let read = |from: *const u8| unsafe { from.add(at).cast::<T>().read_unaligned() };
     let united = match (locals, average_over) {
         ([local], None) => read(*local),
+        (_, Some(copies)) if T::SHARES_TOGETHER => {
+            let mut united = read(base);
+            let mut changes: Vec<T> = locals.iter().map(|&local| T::change(&united, &read(local))).collect();
+            T::share_all(&mut changes, copies);
+            changes.iter().for_each(|change| united.apply(change));
+            united
+        }
         _ => {
             let base = read(base);
             let mut united = base.clone();

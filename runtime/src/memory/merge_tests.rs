@@ -153,6 +153,11 @@ fn equal_changes_average_to_one_of_them() {
     assert_eq!(merged([0.0f32; 4], &[[3.0, 0.75, -9.0, 1e-3]; 3], Union::Mean(3))[..3], [3.0, 0.75, -9.0]);
     assert_eq!(merged(100i32, &[108, 96], Union::Mean(2)), 102);
     assert_eq!(merged(7u64, &[3, 3, 3, 3], Union::Mean(4)), 3);
+    // No copy's change makes up a whole share by itself.
+    assert_eq!(merged([10u64, 7, 0], &[[11, 6, 1], [11, 6, 0]], Union::Mean(2)), [11, 6, 0]);
+    assert_eq!(merged([0i8, -128], &[[-1, 127], [-1, 127], [-2, 126]], Union::Mean(3)), [-1, -129i16 as i8]);
+    assert_eq!(merged([u8::MAX, 1], &[[99, 3], [99, 3]], Union::Mean(1000)), [u8::MAX, 1]);
+    assert_eq!(merged(i128::MAX, &[i128::MIN, i128::MIN], Union::Mean(2)), i128::MIN);
 }
 
 /// One copy of several, as when a worker sends its part of the average.

@@ -309,8 +309,8 @@ fn at_work(element: &Option<usize>) -> String {
 
 fn of_round(job: Option<usize>, shard: Option<usize>) -> String {
     match (job, shard) {
-        (Some(job), Some(shard)) => format!(" of job {job} on shard {shard}"),
-        (Some(job), None) => format!(" of job {job}"),
+        (Some(job), Some(shard)) => format!(" of the round's job {job} on shard {shard}"),
+        (Some(job), None) => format!(" of the round's job {job}"),
         (None, _) => String::new(),
     }
 }

@@ -162,9 +162,14 @@ impl SessionBuilder {
         let threads = match self.threads {
             Some(threads) => threads,
             None => match env("STRADSAP_THREADS")? {
-                Some(text) => text.trim().parse().map_err(|_| {
-                    Error::usage(format!("STRADSAP_THREADS={text}: a number from 1 to {} was expected", most_threads()))
-                })?,
+                Some(text) => {
+                    text.trim().parse().ok().filter(|n| (1..=most_threads()).contains(n)).ok_or_else(|| {
+                        Error::usage(format!(
+                            "STRADSAP_THREADS={text}: a number from 1 to {} was expected",
+                            most_threads()
+                        ))
+                    })?
+                }
                 None => std::thread::available_parallelism().map_or(1, usize::from),
             },
         };

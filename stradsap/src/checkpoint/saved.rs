@@ -407,7 +407,9 @@ fn section_of<'c>(checkpoint: &'c Checkpoint, name: &str, kind: &str, section: &
     let Some(entry) = entry else {
         let names: Vec<_> = manifest.vectors.iter().filter(of_kind).map(|entry| format!("`{}`", entry.name)).collect();
         let held = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return Err(bad(checkpoint.path(), format!("it holds no {kind} `{name}`; it holds {held}")));
+        let other = manifest.vectors.iter().find(|entry| entry.name == name && entry.kind != kind);
+        let other = other.map_or_else(String::new, |entry| format!("; `{name}` is a {}", entry.kind));
+        return Err(bad(checkpoint.path(), format!("it holds no {kind} `{name}`; it holds {held}{other}")));
     };
     Ok(entry)
 }

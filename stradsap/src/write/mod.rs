@@ -165,14 +165,19 @@ impl<T: 'static> WriteFiles<T> for DVector<T> {
 
 /// Writes the format that a name ends in.
 fn store<T: Numeric, D: Numbers<Number = T> + Tensor>(array: &D, path: &Path) -> Result<()> {
+    const EXPECTED: &str = "a name that ends in .npy, .safetensors, .csv or .tsv was expected";
     let refuse = |hint: &str| Err(Error::usage(format!("{}: {hint}", crate::files::shown(path))));
     match extension(path).as_deref() {
         Some("npy") => npy::write(array, path),
         Some("safetensors") => write_safetensors(path, &[("data", array)]),
         Some("csv" | "tsv") => csv::write_numbers(array, path),
-        Some("txt") => refuse("vectors of words need their words: call `write_word2vec_text` with the words"),
-        Some("bin") => refuse("vectors of words need their words: call `write_word2vec_binary` with the words"),
-        _ => refuse("a name that ends in .npy, .safetensors, .csv or .tsv was expected"),
+        Some("txt") => {
+            refuse(&format!("{EXPECTED}; vectors of words are written by `write_word2vec_text`, with the words"))
+        }
+        Some("bin") => {
+            refuse(&format!("{EXPECTED}; vectors of words are written by `write_word2vec_binary`, with the words"))
+        }
+        _ => refuse(EXPECTED),
     }
 }
 

@@ -25,6 +25,7 @@ fn main(session: &Session) -> stradsap::Result<()> {
                 }
                 let (a, b) = rows.pair_mut(0, 1);
                 rate[word] = 0.5;
+                rate[word].add(0.5);
                 bias = rate;
 
                 let value = bias[word];

@@ -270,6 +270,7 @@ impl ClusterOptions {
         Some(ClusterOptions {
             fewest: role.fewest.unwrap_or(workers),
             join,
+            threads: role.threads,
             servers: role.servers,
             homes: if role.homes_on_servers { Homes::Servers } else { Homes::Workers },
             listen: role.listen.clone(),

@@ -31,6 +31,15 @@ pub struct MapSharedView<'v, K: Send + 'static, V: Send + 'static, const C: usiz
     name: MapName,
 }
 
+/// What no view is.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a synchronous loop can't replace a value of a map, since other copies may change it",
+    label = "write `.entry(key).or_insert(value)` for a new key, and `.set(value)` behind it for any",
+    note = "`DMultiMap`s take `insert(key, value)`"
+)]
+pub trait Inserts {}
+
 impl<'v, K: Send + 'static, V: Send + 'static, const C: usize> MapSharedView<'v, K, V, C> {
     /// Says what the body calls the map.
     #[doc(hidden)]
@@ -61,6 +70,15 @@ impl<'v, K: Send + 'static, V: Send + 'static, const C: usize> MapSharedView<'v,
     {
         let there = self.index[bucket_of(hash_of(&key), self.index.len())].get(&key);
         SharedEntry { there: there.map(|&place| &self.values[place]), new: &mut self.new, key }
+    }
+
+    /// For who looks for it: there is none, since a value that other copies change can't be replaced.
+    #[doc(hidden)]
+    pub fn insert(&mut self, key: K, value: V)
+    where
+        Self: Inserts,
+    {
+        _ = (key, value);
     }
 
     /// True if there is the key.

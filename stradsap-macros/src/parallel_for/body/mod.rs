@@ -412,6 +412,9 @@ impl Walker<'_> {
             Stmt::Item(_) => {}
             Stmt::Expr(expr, semi) => {
                 if !conditional_expr(expr) {
+                    if semi.is_some() {
+                        self.changing_statement(expr);
+                    }
                     self.expr(expr, if semi.is_none() { position } else { Position::Any });
                 }
             }

@@ -30,6 +30,9 @@ const SLICE_METHODS: [&str; 8] = [
     "split_at_mut",
 ];
 
+/// Methods by which a synchronous loop changes an element that it shares.
+const SHARED_METHODS: [&str; 5] = ["add", "axpy", "scale", "set", "step"];
+
 /// Methods of a DVector's view that give elements to write.
 const VIEW_METHODS: [&str; 3] = ["many_mut", "pair_mut", "swap"];
 
@@ -169,6 +172,20 @@ impl Walker<'_> {
         let mut tokens = call.receiver.to_token_stream();
         tokens.extend(call.method.to_token_stream());
         self.cx.error_on(tokens, message);
+    }
+
+    /// Reports a statement that is to change an element of what is only read: `x[i].add(1.0);` adds to nothing there.
+    pub(super) fn changing_statement(&mut self, expr: &Expr) {
+        let Expr::MethodCall(call) = expr else { return };
+        let (root, depth) = root(&call.receiver);
+        if self.kind != Kind::Sync || depth == 0 || SHARED_METHODS.iter().all(|method| call.method != method) {
+            return;
+        }
+        let Some(name) = variable_of(root) else { return };
+        let Some(Binding::Capture(at)) = self.scopes.resolve(&name_of(name)) else { return };
+        if self.captures[at].mode == Mode::Read {
+            self.cx.error_on(call, read_only(self.kind, name));
+        }
     }
 
     /// Notes a method call that would change a captured value, if that is a collection. Only the runtime knows its type.

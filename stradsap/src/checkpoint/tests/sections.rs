@@ -61,7 +61,7 @@ fn several_sections_come_back() -> Result<()> {
 
     // A vector is not taken for one of another kind.
     let error = saved::load::<u64>(&checkpoint, &session, "map").unwrap_err().to_string();
-    assert!(error.ends_with("it holds no vector `map`; it holds `plain`"), "{error}");
+    assert!(error.ends_with("it holds no vector `map`; it holds `plain`; `map` is a map"), "{error}");
     let error = elements::<u64>(&checkpoint, "plain", "map", "numbers").unwrap_err();
     assert!(matches!(error, Error::File { .. }) && error.to_string().contains("it holds no map `plain`"), "{error}");
     Ok(())

@@ -203,9 +203,10 @@ impl<T: Element + DeserializeOwned> Format for Table<T> {
                 let width = columns.width;
                 let by = if columns.names.is_some() { "header" } else { "first record" };
                 let offset = if len > width { records.field_offset(here, width) } else { here.trim_ascii_end().len() };
+                let s = if len == 1 { "" } else { "s" };
                 return misplaced(
                     start + offset,
-                    format!("{len} fields; the {by} has {width}, so {width} were expected"),
+                    format!("{len} field{s}; the {by} has {width}, so {width} were expected"),
                 );
             }
             match columns.element(&records.record) {

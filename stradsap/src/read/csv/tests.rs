@@ -82,7 +82,7 @@ fn quoted_fields_hold_anything() {
     let want = ["a, b\nc", "say \"hi\"", "in\"side", "", "xy\""];
     let got = ratings(text);
     // The last one is a record of its own line and one of the next: what stands behind a closing quote is plain text.
-    assert_eq!(got, Err("r.csv:7:6: 1 fields; the header has 2, so 2 were expected".to_string()));
+    assert_eq!(got, Err("r.csv:7:6: 1 field; the header has 2, so 2 were expected".to_string()));
     let users: Vec<String> =
         ratings(&text.replace("\"\n,5", "\",5")).unwrap().into_iter().map(|rating| rating.user).collect();
     assert_eq!(users, want);
@@ -111,7 +111,7 @@ fn errors_name_line_and_column() {
     assert_eq!(bad("user,stars\r\na,4\r\nbc,x\r\n"), "r.csv:3:4: `stars` is \"x\"; a number was expected");
     assert_eq!(bad("user,stars\n\"a\n\nb\",1\nc,x"), "r.csv:5:3: `stars` is \"x\"; a number was expected");
     assert_eq!(bad("user,stars\n\"a\n\",x\n"), "r.csv:3:3: `stars` is \"x\"; a number was expected");
-    assert_eq!(bad("user,stars\na\n"), "r.csv:2:2: 1 fields; the header has 2, so 2 were expected");
+    assert_eq!(bad("user,stars\na\n"), "r.csv:2:2: 1 field; the header has 2, so 2 were expected");
     assert_eq!(bad("user,stars\na,1,7\n"), "r.csv:2:5: 3 fields; the header has 2, so 2 were expected");
     assert_eq!(
         bad("user,stars\na,1\n\"b,2\nc,3\n"),
@@ -165,7 +165,7 @@ fn types_take_columns_in_many_ways() {
     let few = read::<(u8, u8, u8)>("1,2\n", COMMAS, false).unwrap_err();
     assert!(few.contains("invalid length 2"), "{few}");
     let unequal = read::<(u8, u8)>("1,2\n1\n", COMMAS, false).unwrap_err();
-    assert_eq!(unequal, "r.csv:2:2: 1 fields; the first record has 2, so 2 were expected");
+    assert_eq!(unequal, "r.csv:2:2: 1 field; the first record has 2, so 2 were expected");
 }
 
 #[derive(Clone, Debug, PartialEq, Element, Deserialize)]
