@@ -436,7 +436,8 @@ impl Checkpoint {
     /// The program's own state.
     ///
     /// # Errors
-    /// [`Error::File`] if the checkpoint has no state of this type.
+    /// [`Error::File`] if the checkpoint has no state, or one whose bytes are none of this type. (Types aren't written: a `u32` is read as an
+    /// `f32` without an error.)
     pub fn state<S: Serialize + DeserializeOwned>(&self) -> Result<S> {
         let bytes = self.manifest.state().ok_or_else(|| bad(&self.path, "its state is not hexadecimal"))?;
         let mut rest = &bytes[..];

@@ -130,7 +130,7 @@ impl SyncReport {
     }
 
     /// How many rows the copies fetched from the state that they had agreed on. A row counts once in each minibatch or round. 0
-    /// with a single copy, which works in place. In one process all rows of a cache line come together, except under `Ssp`.
+    /// with a single copy, which works in place. In one process rows of one cache line come together, and count once, except under `Ssp`.
     pub fn rows_touched(&self) -> u64 {
         self.counts.touched
     }

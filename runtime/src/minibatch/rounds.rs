@@ -183,9 +183,9 @@ impl<'l> Rounds<'l> {
                 return Vec::new();
             };
             let mut pages = table.sorted(touched, self.now(round));
+            all += pages.len() as u64;
             pages.retain(|&page| {
                 let rows = table.rows_of_page(page as usize);
-                all += rows.len() as u64;
                 // SAFETY: nobody writes either now (rules 1 and 3).
                 unsafe { differ(table.row(rows.start), lent.at(rows.start), rows.len() * lent.ops().size) }
             });

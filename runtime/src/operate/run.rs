@@ -330,7 +330,7 @@ impl Operation<'_> {
         let chunk = match self.sources.first() {
             _ if let Some(chunk) = self.chunk => chunk,
             Some(source) if is_map(source) => len.div_ceil(MAP_CHUNKS),
-            _ if self.stage.shuffles() => {
+            _ if self.stage.wants_long_chunks() => {
                 len.div_ceil(DEALT_CHUNKS).clamp(SMALLEST, DEALT_LARGEST).max(len.div_ceil(DEALT_MOST))
             }
             _ => len.div_ceil(CHUNKS).clamp(SMALLEST, LARGEST).max(len.div_ceil(MOST)),

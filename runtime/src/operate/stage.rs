@@ -59,6 +59,10 @@ pub(crate) trait Stage: Sync {
     fn shuffles(&self) -> bool {
         true
     }
+    /// Whether the result is the same however long chunks are, and long ones cost less.
+    fn wants_long_chunks(&self) -> bool {
+        self.shuffles()
+    }
     /// What becomes of the lists of one partition, in the order of their chunks.
     fn combine(&self, lists: Vec<Box<dyn Items>>) -> Box<dyn Items>;
     /// Of items that are the entries of a map, which is stored as its buckets: for how many times as many it has room.
@@ -335,6 +339,11 @@ impl<K: Kernel<Item: Element>, S: Element + Ord, B: Body<K::Item, S>> Stage for 
         });
         keep_top(&mut top, self.most);
         vec![Box::new(top)]
+    }
+
+    /// Each chunk finds the first ones anew.
+    fn wants_long_chunks(&self) -> bool {
+        true
     }
 
     no_partitions!((S, K::Item));
