@@ -488,7 +488,7 @@ fn a_sample_that_misleads_costs_a_misspeculation_and_nothing_else() {
 #[test]
 fn reports_of_synchronous_loops_say_when_rows_are_short() {
     let session = session(2);
-    let n = 8_000;
+    let n = 40_000;
     let mut single = DVector::from_fn(&session, 500, |_| 0.0f32).unwrap();
     let mut rows = DVector::from_fn(&session, 500, |_| [0.0f32; 16]).unwrap();
     let input = DVector::from_fn(&session, n, |i| i).unwrap();

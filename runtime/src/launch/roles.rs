@@ -136,6 +136,9 @@ pub(crate) fn role(args: impl Iterator<Item = OsString>, env: Env<'_>) -> Result
     }
     match launcher::launched(env)? {
         Some(launched) if launched.size > 1 => ranked(&launched, env, &words),
+        _ if let Some(address) = env("STRADSAP_JOIN") => {
+            Err(Error::usage(format!("STRADSAP_JOIN={address}: with it, STRADSAP_ROLE=worker was expected")))
+        }
         _ => Ok(Role::Driver(driver(env)?)),
     }
 }

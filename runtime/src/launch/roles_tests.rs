@@ -267,6 +267,8 @@ fn mistakes_are_told_in_one_line() {
             &[("STRADSAP_ROLE", "worker")],
             "STRADSAP_ROLE=worker needs STRADSAP_JOIN=HOST:PORT, the address of the driver",
         ),
+        (&[("STRADSAP_JOIN", "h:9")], "STRADSAP_JOIN=h:9: with it, STRADSAP_ROLE=worker was expected"),
+        (&[("STRADSAP_THREADS", "0")], "STRADSAP_THREADS=0: a number from 1 to 1024 was expected"),
         (
             &[("STRADSAP_DRIVER_MEMORY", "1XB")],
             "STRADSAP_DRIVER_MEMORY=1XB: a number of mebibytes, or one with its unit such as 64MiB, was expected",

@@ -222,14 +222,18 @@ macro_rules! integers {
             const SHARES_TOGETHER: bool = true;
             fn share_all(changes: &mut [Self], copies: usize) {
                 let copies = copies.max(1) as i128;
-                let mut rest = 0;
+                let (mut mean, mut rest) = (0i128, 0);
                 for change in &mut *changes {
-                    let whole = *change as $signed as i128;
-                    rest += whole % copies;
-                    *change = (whole / copies) as $t;
+                    let whole = std::mem::take(change) as $signed as i128;
+                    (mean, rest) = (mean.wrapping_add(whole / copies), rest + whole % copies);
+                }
+                (mean, rest) = (mean.wrapping_add(rest / copies), rest % copies);
+                // Towards zero.
+                if mean.signum() == -rest.signum() {
+                    mean += rest.signum();
                 }
                 if let Some(first) = changes.first_mut() {
-                    *first = first.wrapping_add((rest / copies) as $t);
+                    *first = mean as $t;
                 }
             }
         }

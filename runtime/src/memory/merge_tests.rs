@@ -155,6 +155,7 @@ fn equal_changes_average_to_one_of_them() {
     assert_eq!(merged(7u64, &[3, 3, 3, 3], Union::Mean(4)), 3);
     // No copy's change makes up a whole share by itself.
     assert_eq!(merged([10u64, 7, 0], &[[11, 6, 1], [11, 6, 0]], Union::Mean(2)), [11, 6, 0]);
+    assert_eq!(merged([100i32; 3], &[[103, 98, 101], [99, 101, 99]], Union::Mean(2)), [101, 100, 100]);
     assert_eq!(merged([0i8, -128], &[[-1, 127], [-1, 127], [-2, 126]], Union::Mean(3)), [-1, -129i16 as i8]);
     assert_eq!(merged([u8::MAX, 1], &[[99, 3], [99, 3]], Union::Mean(1000)), [u8::MAX, 1]);
     assert_eq!(merged(i128::MAX, &[i128::MIN, i128::MIN], Union::Mean(2)), i128::MIN);

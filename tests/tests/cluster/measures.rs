@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<Test> {
         Test::new("control messages are a constant number", 60, control_messages),
         Test::new("a worker has its share of the memory", 120, memory_of_workers),
         Test::new("the environment starts workers", 60, by_environment),
+        Test::new("the environment says how many threads workers have", 60, threads_by_environment),
         Test::new("explanations are written by the driver alone", 60, explained),
         Test::new("workers are started once", 60, started_once),
         Test::new("no process is left", 10, || assert_alone(Duration::from_secs(2))),
@@ -132,6 +133,32 @@ fn by_environment() {
         processes::Process::start(this_program().env("STRADSAP_TEST_SCENARIOS", "").env("STRADSAP_WORKERS", "two"));
     assert_eq!(process.wait("a wrong number of workers", Duration::from_secs(10)).code(), Some(2));
     assert_eq!(process.err(), "error: STRADSAP_WORKERS=two: a number from 0 to 1024 was expected\n");
+    // So is what does nothing.
+    let mut process = processes::Process::start(
+        this_program().env("STRADSAP_TEST_SCENARIOS", "in_step").env("STRADSAP_DDS_SERVERS", "2"),
+    );
+    assert!(process.wait("servers without workers", Duration::from_secs(10)).success());
+    assert_eq!(process.err(), "warning: STRADSAP_DDS_SERVERS is ignored: STRADSAP_WORKERS doesn't ask for workers\n");
+}
+
+/// The program of the next test.
+pub(super) fn say_copies(session: &Session) -> stradsap::Result<()> {
+    let data = DVector::from_fn(session, 100, |i| i as u32)?;
+    let mut sum = DVector::from_vec(session, vec![0u32])?;
+    let report = sync_parallel_for!(data, 1, [&mut sum], |batch| sum[0].add(batch[0]), SyncPolicy::Bsp)?;
+    println!("{} copies of {}", report.copies(), session.threads());
+    Ok(())
+}
+
+/// `STRADSAP_THREADS` is that of each worker, too.
+fn threads_by_environment() {
+    let mut command = this_program();
+    command.env("STRADSAP_TEST_SCENARIOS", "").env("STRADSAP_TEST_THREADS", "1");
+    command.env("STRADSAP_WORKERS", "2").env("STRADSAP_THREADS", "3");
+    let mut process = processes::Process::start(&mut command);
+    let status = process.wait("a program with workers", Duration::from_secs(40));
+    assert!(status.success(), "{status}: {}", process.err());
+    assert_eq!(process.out(), "6 copies of 3\n");
 }
 
 fn explained() {

@@ -64,6 +64,9 @@ pub(crate) fn asked_for(session: &Session) -> Option<stradsap::Result<()>> {
     if std::env::var_os("STRADSAP_TEST_MEMORY").is_some() {
         return Some(measures::use_memory(session));
     }
+    if std::env::var_os("STRADSAP_TEST_THREADS").is_some() {
+        return Some(measures::say_copies(session));
+    }
     matrix::print_all(session, SCENARIOS, &chosen);
     Some(Ok(()))
 }

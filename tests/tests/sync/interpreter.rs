@@ -93,6 +93,9 @@ trait Unite: Copy {
     fn bytes(self) -> Vec<u8>;
     fn change(base: Self, local: Self) -> Self;
     fn share(self, copies: usize) -> Self;
+    fn shares(changes: Vec<Self>, copies: usize) -> Vec<Self> {
+        changes.into_iter().map(|change| change.share(copies)).collect()
+    }
     fn apply(self, change: Self) -> Self;
     /// Two changes as one, of a type that has such a thing.
     fn combine(_: Self, _: Self) -> Option<Self> {
@@ -169,6 +172,9 @@ impl Unite for i64 {
     fn share(self, copies: usize) -> i64 {
         self / copies as i64
     }
+    fn shares(changes: Vec<i64>, copies: usize) -> Vec<i64> {
+        vec![(changes.into_iter().map(i128::from).sum::<i128>() / copies as i128) as i64]
+    }
     fn apply(self, change: i64) -> i64 {
         self.wrapping_add(change)
     }
@@ -208,10 +214,11 @@ fn unite<'c, T: Unite + 'c>(
             (&[alone], None, _) => row.set(alone),
             (_, None, MergeRule::Combine) if T::combine(base, base).is_some() => row.set(base.apply(combined())),
             _ => {
-                for local in changed {
-                    let change = T::change(base, local);
-                    row.set(row.get().apply(average.map_or(change, |copies| change.share(copies))));
+                let mut changes: Vec<T> = changed.into_iter().map(|local| T::change(base, local)).collect();
+                if let Some(copies) = average {
+                    changes = T::shares(changes, copies);
                 }
+                changes.into_iter().for_each(|change| row.set(row.get().apply(change)));
             }
         }
     }

@@ -13,10 +13,19 @@ use crate::cluster::driver::ClusterOptions;
 use crate::launch::roles::DriverRole;
 use crate::session::Session;
 use crate::session::error::Result;
+use crate::session::logging::warning;
 
 /// Starts or awaits the workers that a driver's role asks for.
 pub(crate) fn start_workers(session: &Session, role: &DriverRole) -> Result<()> {
-    ClusterOptions::of_role(role).map_or(Ok(()), |options| session.start_workers(&options))
+    if let Some(options) = ClusterOptions::of_role(role) {
+        return session.start_workers(&options);
+    }
+    for (given, name) in [(role.listen.is_some(), "STRADSAP_LISTEN"), (role.servers > 0, "STRADSAP_DDS_SERVERS")] {
+        if given {
+            warning!("{name} is ignored: STRADSAP_WORKERS doesn't ask for workers");
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
