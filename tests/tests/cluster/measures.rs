@@ -142,6 +142,7 @@ fn by_environment() {
 }
 
 /// The program of the next test.
+#[allow(clippy::print_stdout)]
 pub(super) fn say_copies(session: &Session) -> stradsap::Result<()> {
     let data = DVector::from_fn(session, 100, |i| i as u32)?;
     let mut sum = DVector::from_vec(session, vec![0u32])?;
