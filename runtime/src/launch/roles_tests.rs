@@ -259,6 +259,14 @@ fn pods_of_an_indexed_job_meet_at_pod_0() {
 }
 
 #[test]
+fn variables_are_for_a_role() {
+    let alone = given("", &[&[("STRADSAP_JOIN", "h:9")]]);
+    assert_eq!(alone.unwrap_err(), "STRADSAP_JOIN=h:9: with it, STRADSAP_ROLE=worker was expected");
+    let none = given("", &[&[("STRADSAP_THREADS", "0")]]);
+    assert_eq!(none.unwrap_err(), "STRADSAP_THREADS=0: a number from 1 to 1024 was expected");
+}
+
+#[test]
 fn mistakes_are_told_in_one_line() {
     let say = |line, variables: &[&[(&str, &str)]]| given(line, variables).unwrap_err();
     for (variables, message) in [
@@ -267,8 +275,6 @@ fn mistakes_are_told_in_one_line() {
             &[("STRADSAP_ROLE", "worker")],
             "STRADSAP_ROLE=worker needs STRADSAP_JOIN=HOST:PORT, the address of the driver",
         ),
-        (&[("STRADSAP_JOIN", "h:9")], "STRADSAP_JOIN=h:9: with it, STRADSAP_ROLE=worker was expected"),
-        (&[("STRADSAP_THREADS", "0")], "STRADSAP_THREADS=0: a number from 1 to 1024 was expected"),
         (
             &[("STRADSAP_DRIVER_MEMORY", "1XB")],
             "STRADSAP_DRIVER_MEMORY=1XB: a number of mebibytes, or one with its unit such as 64MiB, was expected",
