@@ -140,8 +140,9 @@ pub(crate) fn failures_of_turns(session: &Session, seen: &mut Seen) -> stradsap:
             Err(error) => {
                 let (shard, block) = fails.unwrap();
                 let round = (block + n - shard) % n;
-                let text =
-                    format!(": round {round}: `update` of job {shard} on shard {shard} panicked: a turn of {block} ");
+                let text = format!(
+                    ": round {round}: `update` of the round's job {shard} on shard {shard} panicked: a turn of {block} "
+                );
                 assert!(error.to_string().contains(&text), "{error}");
                 assert_eq!((blocks.to_vec()?, locals.to_vec()?), before, "{error}");
                 seen.record("failed", without_worker(session, &error.to_string()));
