@@ -91,7 +91,7 @@ pub trait WriteFiles<T> {
     /// rows.store(folder.join("rows.npy"))?;
     /// rows.store(folder.join("rows.csv.gz"))?;
     /// let error = rows.store(folder.join("rows.bin")).unwrap_err().to_string();
-    /// assert!(error.ends_with("call `write_word2vec_binary` with the words"));
+    /// assert!(error.ends_with("`write_word2vec_binary`, with the words"));
     /// # Ok(())
     /// # }
     /// ```
