@@ -113,7 +113,7 @@ impl<T: Element> DVector<T> {
     ///
     /// # Cost
     /// Elements are moved, not cloned; if there are megabytes of them, all threads move. Each chunk is freed as soon as it was
-    /// moved, so many small chunks need little more memory than the DVector itself, and a single chunk twice as much.
+    /// moved: small chunks need little more memory than the DVector itself, and a single chunk twice as much.
     ///
     /// # Errors
     /// [`Error::TooLong`] for more than 2^48 elements; [`Error::Threads`] if the session's threads can't be started.
